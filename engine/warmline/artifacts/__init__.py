@@ -1,0 +1,1 @@
+"""Bounded readers of untrusted model files; no native code."""

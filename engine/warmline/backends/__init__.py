@@ -1,0 +1,1 @@
+"""The inference libraries, behind one Protocol."""

@@ -1,0 +1,1 @@
+"""The engine as others reach it: messages, service, client."""

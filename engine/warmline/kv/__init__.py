@@ -1,0 +1,1 @@
+"""Warm KV, always under an exact identity."""

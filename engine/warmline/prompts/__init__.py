@@ -1,0 +1,1 @@
+"""Text in, prompt text or tokens out; pure."""

@@ -1,0 +1,1 @@
+"""The faces of Warmline: command line, language server."""
