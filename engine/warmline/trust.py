@@ -1,0 +1,88 @@
+"""Which digests the user has approved: nothing that a workspace brings is loaded before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from filelock import FileLock
+
+from .digests import is_digest, write_atomically
+from .errors import TrustError
+
+
+Entries = dict[str, dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class TrustStore:
+    """Approved digests in one JSON file (0600), read afresh at each question so that an approval counts at once."""
+
+    path: Path
+
+    def approved(self, digest: str) -> bool:
+        """Tell whether the user approved these very bytes."""
+        return digest in self._read()
+
+    def entries(self) -> dict[str, dict[str, str]]:
+        """Return digest -> {name, file, approved_at}."""
+        return self._read()
+
+    def add(self, digest: str, *, name: str, file: str) -> None:
+        """Approve a digest.
+
+        Raises
+        ------
+        TrustError
+            ``trust.digest`` when it is not a digest, ``trust.store`` when the store cannot be written.
+        """
+        if not is_digest(digest):
+            raise TrustError(
+                f"not a digest: {digest!r}", code="trust.digest", remedy="Give `sha256:` and 64 hex digits, or a file"
+            )
+        stamp = datetime.now(UTC).isoformat(timespec="seconds")
+        self._change(lambda entries: entries | {digest: {"name": name, "file": file, "approved_at": stamp}})
+
+    def remove(self, digest: str) -> bool:
+        """Take an approval back; tell whether there was one."""
+        had = self.approved(digest)
+        self._change(lambda entries: {key: value for key, value in entries.items() if key != digest})
+        return had
+
+    def _change(self, change: Callable[[Entries], Entries]) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with FileLock(str(self.path) + ".lock", timeout=10):
+                write_atomically(self.path, json.dumps(change(self._read()), indent=1, sort_keys=True).encode())
+        except (OSError, TimeoutError) as error:
+            raise TrustError(
+                f"the trust store cannot be written: {error}",
+                code="trust.store",
+                file=str(self.path),
+                remedy="Check the folder's permissions and free space",
+            ) from None
+
+    def _read(self) -> dict[str, dict[str, str]]:
+        try:
+            raw = json.loads(self.path.read_text("utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            # Unreadable approvals approve nothing; saying so beats overwriting what the user had.
+            raise TrustError(
+                f"the trust store cannot be read: {error}",
+                code="trust.store",
+                file=str(self.path),
+                remedy="Repair the file, or delete it and approve again",
+            ) from None
+        if not isinstance(raw, dict):
+            raise TrustError(
+                "the trust store is not a JSON object",
+                code="trust.store",
+                file=str(self.path),
+                remedy="Repair the file, or delete it and approve again",
+            )
+        return {key: value for key, value in raw.items() if is_digest(key) and isinstance(value, dict)}
