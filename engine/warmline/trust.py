@@ -13,7 +13,6 @@ from filelock import FileLock
 from .digests import is_digest, write_atomically
 from .errors import TrustError
 
-
 Entries = dict[str, dict[str, str]]
 
 

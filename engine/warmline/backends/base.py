@@ -1,0 +1,251 @@
+"""What a backend is: the Protocol that generation, KV pool and host are written against.
+
+All methods of models and sessions are called from one thread at a time (the scheduler's); only `Abort` is shared.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+from ..identity import ContextIdentity
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ..variant import Sampling
+
+__all__ = [
+    "Abort",
+    "Aborted",
+    "AdapterOnDisk",
+    "Backend",
+    "BaseFacts",
+    "BaseModelHandle",
+    "ContextConfig",
+    "Session",
+    "Step",
+    "default_threads",
+]
+
+
+class Abort:
+    """A flag that stops a decode from outside, also while native code runs.
+
+    Native code polls it between graph nodes, from its own threads. A Python callback there would take the GIL some
+    900 times a token; instead the C library's ``strlen`` is the callback and the flag is a two-byte string: empty means
+    go on (length 0, false), one character means stop (length 1, true).
+    """
+
+    def __init__(self) -> None:
+        self._text = ctypes.create_string_buffer(2)
+        self._lock = threading.Lock()
+        self.reason: str | None = None
+
+    def set(self, reason: str) -> None:
+        """Ask to stop; the first reason stays."""
+        with self._lock:
+            if self.reason is None:
+                self.reason = reason
+            self._text[0] = b"\x01"
+
+    def is_set(self) -> bool:
+        """Tell whether somebody asked to stop."""
+        return self._text.raw[0] != 0
+
+    @property
+    def address(self) -> int:
+        """Address of the flag string, for the native poll."""
+        return ctypes.addressof(self._text)
+
+
+def libc() -> ctypes.CDLL:
+    """Return the C library that native backends share with us."""
+    return ctypes.CDLL("msvcrt" if sys.platform == "win32" else None)
+
+
+# One native call: the tokens of a decode, or the number of tokens that a trim kept.
+Step = tuple[Literal["decode"], tuple[int, ...]] | tuple[Literal["keep"], int]
+
+
+class Aborted(Exception):
+    """A prefill or decode was stopped by its `Abort`; the session keeps what was complete before."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterOnDisk:
+    """An adapter file, its digest as verified, and its scale as the native call wants it (times alpha / rank there)."""
+
+    name: str
+    path: Path
+    digest: str
+    scale: float
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFacts:
+    """What a base's vocabulary and metadata say, as the native library understands them.
+
+    `lookup` gives the id of a text that is exactly one token of the vocabulary (specials included), else None.
+    """
+
+    architecture: str
+    n_ctx_train: int
+    add_bos: bool
+    bos: int | None
+    eos: int | None
+    bos_text: str
+    eos_text: str
+    end_of_generation: frozenset[int]
+    fim_tokens: Mapping[str, int]
+    chat_template: str | None
+    lookup: Callable[[str], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextConfig:
+    """How a context is made. Threads and batch size are not identity; the rest is (`identity`)."""
+
+    n_ctx: int
+    type_k: str = "f16"
+    type_v: str = "f16"
+    n_batch: int = 256
+    threads: int = field(default_factory=lambda: default_threads())
+    record: bool = False
+
+    @property
+    def identity(self) -> ContextIdentity:
+        """The part of the configuration that belongs to the identity."""
+        return ContextIdentity(n_ctx=self.n_ctx, type_k=self.type_k, type_v=self.type_v)
+
+
+class Session(Protocol):
+    """One context under one identity: a KV cache, the adapters that filled it, and the tokens that are in it."""
+
+    @property
+    def n_ctx(self) -> int:
+        """Most tokens that fit, as the native library reports it."""
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """The tokens whose KV is held, in order."""
+
+    @property
+    def lineage(self) -> Sequence[Step]:
+        """The calls that filled the KV, in order, when `ContextConfig.record` asked for it.
+
+        The batch size picks the CPU kernel and moves logits, so only a replay of these very calls is bit-identical.
+        """
+
+    def restart_sampling(self) -> None:
+        """Begin sampling anew, so that one seed gives one text."""
+
+    def prefill(self, prompt: Sequence[int], abort: Abort) -> int:
+        """Bring the KV to exactly `prompt` and compute the last token's logits.
+
+        Returns the number of reused tokens: those that were in the KV before and really stayed.
+
+        Raises
+        ------
+        Aborted
+            Whole batches done so far stay and are reused by a later prefill.
+        BackendError
+            ``backend.decode``.
+        """
+
+    def sample(self, sampling: Sampling) -> int:
+        """Pick the next token from the latest logits."""
+
+    def decode(self, token: int, abort: Abort) -> None:
+        """Append one token and compute the next logits; raises as `prefill`."""
+
+    def logits(self) -> NDArray[np.float32]:
+        """Copy the latest logits, shape (n_vocab,), float32."""
+
+    def close(self) -> None:
+        """Free the context. Idempotent."""
+
+
+class BaseModelHandle(Protocol):
+    """One resident base: weights loaded once for every identity that stands on it."""
+
+    @property
+    def digest(self) -> str:
+        """Digest of the bytes that were loaded."""
+
+    @property
+    def facts(self) -> BaseFacts:
+        """What its vocabulary and metadata say."""
+
+    def tokenize(self, text: str) -> list[int]:
+        """Turn plain text into tokens: no BOS, special-token texts are ordinary text."""
+
+    def tokenize_special(self, text: str) -> list[int]:
+        """Turn rendered template text into tokens: special-token texts become their tokens; no BOS is added."""
+
+    def piece(self, token: int) -> bytes:
+        """Return the bytes a token stands for; b"" for control tokens."""
+
+    def open_session(self, adapters: Sequence[AdapterOnDisk], config: ContextConfig) -> Session:
+        """Make a context with exactly these adapters.
+
+        Raises
+        ------
+        ArtifactError
+            ``artifact.adapter.load``, with the native library's own words; ``artifact.digest`` when a file changed.
+        BackendError
+            ``backend.context``: for example when memory does not suffice.
+        """
+
+    def probe_effect(self, adapter: AdapterOnDisk) -> float:
+        """Return the largest change of a logit that the adapter causes on a fixed short prompt (nan if any is nan)."""
+
+    def close(self) -> None:
+        """Free sessions, adapters and weights, in this order. Idempotent."""
+
+
+class Backend(Protocol):
+    """An inference library."""
+
+    name: str
+
+    @property
+    def version(self) -> str:
+        """Version and build, as found in the library that runs."""
+
+    def facts(self, path: Path, digest: str) -> BaseFacts:
+        """Return what a base's vocabulary and metadata say, without loading its weights."""
+
+    def load(self, path: Path, digest: str, progress: Callable[[float], None] | None = None) -> BaseModelHandle:
+        """Load a base whose bytes must have `digest`; `progress` is called with a share from 0 to 1.
+
+        Raises
+        ------
+        ArtifactError
+            ``artifact.digest`` (other bytes than promised) or ``artifact.base.load``.
+        """
+
+    def close(self) -> None:
+        """Let go of everything that was loaded."""
+
+
+_TOPOLOGY: Final = Path("/sys/devices/system/cpu")
+
+
+def default_threads() -> int:
+    """Return physical cores minus one, at least 1: an editor always shares the machine, and ggml's threads spin."""
+    available = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    cores = set()
+    for cpu in available:
+        try:
+            cores.add((_TOPOLOGY / f"cpu{cpu}/topology/thread_siblings_list").read_text())
+        except OSError:
+            cores.add(str(cpu))
+    return max(1, len(cores) - 1)

@@ -1,0 +1,335 @@
+"""llama.cpp: one model per base, adapters loaded once, one context per identity."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ..artifacts.gguf import GGUFHeader, read_header
+from ..digests import DigestCache, open_regular, short
+from ..errors import ArtifactError, BackendError
+from .base import AdapterOnDisk, BaseFacts, ContextConfig, Session
+from .llama_session import LlamaSession
+from .native import NativeFile, captured_log, last_words, llama, version
+
+_FIM_KEYS: Final = ("pre", "suf", "mid", "pad", "rep", "sep")
+_PROBE_TEXT: Final = "def load(path):\n    with open(path) as file:\n        return"
+_PROBE_CONTEXT: Final = 256
+
+
+class LlamaBackend:
+    """The llama.cpp backend.
+
+    Parameters
+    ----------
+    digests
+        Hashes files on the descriptors that are then loaded.
+    """
+
+    name = "llama.cpp"
+
+    def __init__(self, digests: DigestCache) -> None:
+        self._digests = digests
+        self._facts: dict[str, BaseFacts] = {}
+        self._models: list[LlamaModel] = []
+        self._vocabularies: list[_Vocabulary] = []
+
+    @property
+    def version(self) -> str:
+        """See `native.version`."""
+        return version()
+
+    def facts(self, path: Path, digest: str) -> BaseFacts:
+        """See `Backend.facts`; a base that is not resident has its vocabulary loaded alone."""
+        known = self._facts.get(digest)
+        if known is None:
+            with _opened(path, digest, self._digests) as (fd, header):
+                vocabulary = _Vocabulary(_load_model(fd, path, vocab_only=True))
+                self._vocabularies.append(vocabulary)
+                known = self._facts[digest] = _facts(vocabulary, header)
+        return known
+
+    def load(self, path: Path, digest: str, progress: Callable[[float], None] | None = None) -> LlamaModel:
+        """See `Backend.load`."""
+        with _opened(path, digest, self._digests) as (fd, header):
+            pointer = _load_model(fd, path, progress=progress)
+        model = LlamaModel(pointer, digest, header, self._digests)
+        self._models.append(model)
+        return model
+
+    def close(self) -> None:
+        """Free everything. Idempotent."""
+        for model in self._models:
+            model.close()
+        for vocabulary in self._vocabularies:
+            vocabulary.close()
+        self._models.clear()
+        self._vocabularies.clear()
+        self._facts.clear()
+
+
+@contextlib.contextmanager
+def _opened(path: Path, digest: str, digests: DigestCache) -> Iterator[tuple[int, GGUFHeader]]:
+    with open_regular(path) as fd:
+        found = digests.digest_descriptor(fd)
+        if found != digest:
+            raise ArtifactError(
+                f"the file's content changed: it has digest {short(found)}, not {short(digest)}",
+                code="artifact.digest",
+                file=str(path),
+                remedy="Ask again to use the new content, or put the old file back",
+            )
+        with open(fd, "rb", closefd=False) as file:
+            header = read_header(file)
+        yield fd, header
+
+
+def _load_model(
+    fd: int, path: Path, *, vocab_only: bool = False, progress: Callable[[float], None] | None = None
+) -> int:
+    lib = llama()
+    params = lib.llama_model_default_params()
+    params.n_gpu_layers = 0
+    params.vocab_only = vocab_only
+    if progress is not None:
+
+        def report(share: float, _user_data: object) -> bool:
+            progress(share)
+            return True
+
+        callback = lib.llama_progress_callback(report)
+        params.progress_callback = callback
+    file = NativeFile(fd)
+    try:
+        with captured_log() as log:
+            pointer: int | None = lib.llama_model_load_from_file_ptr(file.pointer, params)
+    finally:
+        file.close()
+    if not pointer:
+        raise ArtifactError(
+            f"llama.cpp cannot load this model: {last_words(log)}",
+            code="artifact.base.load",
+            file=str(path),
+            remedy="Use a GGUF model that this llama.cpp supports, and check that memory suffices",
+        )
+    return pointer
+
+
+class _Vocabulary:
+    """Tokens and texts of a model, with or without its weights."""
+
+    def __init__(self, model: int) -> None:
+        self._lib = llama()
+        self.model: int | None = model
+        self._vocab = self._lib.llama_model_get_vocab(model)
+
+    def tokenize(self, text: str, *, special: bool) -> list[int]:
+        """Turn text into tokens without adding BOS or EOS; lone surrogates become U+FFFD."""
+        data = text.encode("utf-8", "replace")
+        size = len(data) + 16
+        buffer = (self._lib.llama_token * size)()
+        count = self._lib.llama_tokenize(self._vocab, data, len(data), buffer, size, False, special)
+        if count < 0:
+            size = -count
+            buffer = (self._lib.llama_token * size)()
+            count = self._lib.llama_tokenize(self._vocab, data, len(data), buffer, size, False, special)
+        return list(buffer[: max(count, 0)])
+
+    def piece(self, token: int, *, special: bool = False) -> bytes:
+        """Return a token's bytes."""
+        buffer = ctypes.create_string_buffer(64)
+        count = self._lib.llama_token_to_piece(self._vocab, token, buffer, 64, 0, special)
+        if count < 0:
+            buffer = ctypes.create_string_buffer(-count)
+            count = self._lib.llama_token_to_piece(self._vocab, token, buffer, -count, 0, special)
+        return buffer.raw[: max(count, 0)]
+
+    def lookup(self, text: str) -> int | None:
+        """Return the id of a text that is exactly one token, else None."""
+        tokens = self.tokenize(text, special=True)
+        if len(tokens) != 1 or self.piece(tokens[0], special=True) != text.encode("utf-8", "replace"):
+            return None
+        return tokens[0]
+
+    def size(self) -> int:
+        return int(self._lib.llama_vocab_n_tokens(self._vocab))
+
+    def special(self, name: str) -> int | None:
+        """Return the id of `bos` or `eos`, None when the vocabulary has none."""
+        token = int(getattr(self._lib, f"llama_vocab_{name}")(self._vocab))
+        return token if token >= 0 else None
+
+    def add_bos(self) -> bool:
+        return bool(self._lib.llama_vocab_get_add_bos(self._vocab))
+
+    def end_of_generation(self) -> frozenset[int]:
+        is_end = self._lib.llama_vocab_is_eog
+        return frozenset(token for token in range(self.size()) if is_end(self._vocab, token))
+
+    def n_ctx_train(self) -> int:
+        return int(self._lib.llama_model_n_ctx_train(self.model))
+
+    def close(self) -> None:
+        """Free the model. Idempotent."""
+        if self.model:
+            self._lib.llama_model_free(self.model)
+            self.model = None
+
+
+def _facts(vocabulary: _Vocabulary, header: GGUFHeader) -> BaseFacts:
+    fim = {}
+    for key in _FIM_KEYS:
+        token = header.metadata.get(f"tokenizer.ggml.fim_{key}_token_id")
+        if isinstance(token, int) and 0 <= token < vocabulary.size():
+            fim[key] = token
+    template = header.metadata.get("tokenizer.chat_template")
+    bos, eos = vocabulary.special("bos"), vocabulary.special("eos")
+    train = header.metadata.get(f"{header.metadata.get('general.architecture')}.context_length")
+    return BaseFacts(
+        architecture=str(header.metadata.get("general.architecture", "")),
+        # With the vocabulary alone the native library knows no context length: the header says it.
+        n_ctx_train=train if isinstance(train, int) and train > 0 else max(vocabulary.n_ctx_train(), 512),
+        add_bos=vocabulary.add_bos(),
+        bos=bos,
+        eos=eos,
+        bos_text=_text(vocabulary, bos),
+        eos_text=_text(vocabulary, eos),
+        end_of_generation=vocabulary.end_of_generation(),
+        fim_tokens=fim,
+        chat_template=template if isinstance(template, str) else None,
+        lookup=vocabulary.lookup,
+    )
+
+
+def _text(vocabulary: _Vocabulary, token: int | None) -> str:
+    return "" if token is None else vocabulary.piece(token, special=True).decode("utf-8", "replace")
+
+
+class LlamaModel:
+    """A resident base (`BaseModelHandle`)."""
+
+    def __init__(self, pointer: int, digest: str, header: GGUFHeader, digests: DigestCache) -> None:
+        self._lib = llama()
+        self._pointer: int | None = pointer
+        self._digest = digest
+        self._digests = digests
+        self._vocabulary = _Vocabulary(pointer)
+        self._facts = _facts(self._vocabulary, header)
+        self._adapters: dict[str, int] = {}
+        self._sessions: list[LlamaSession] = []
+        self._effects: dict[tuple[str, float], float] = {}
+        self._pieces: dict[int, bytes] = {}
+
+    @property
+    def digest(self) -> str:
+        """Digest of the bytes that were loaded."""
+        return self._digest
+
+    @property
+    def facts(self) -> BaseFacts:
+        """What its vocabulary and metadata say."""
+        return self._facts
+
+    @property
+    def adapters_loaded(self) -> int:
+        """Number of distinct adapters that are resident."""
+        return len(self._adapters)
+
+    def tokenize(self, text: str) -> list[int]:
+        """See `BaseModelHandle.tokenize`."""
+        return self._vocabulary.tokenize(text, special=False)
+
+    def tokenize_special(self, text: str) -> list[int]:
+        """See `BaseModelHandle.tokenize_special`."""
+        return self._vocabulary.tokenize(text, special=True)
+
+    def piece(self, token: int) -> bytes:
+        """See `BaseModelHandle.piece`."""
+        known = self._pieces.get(token)
+        if known is None:
+            known = self._pieces[token] = self._vocabulary.piece(token)
+        return known
+
+    def open_session(self, adapters: Sequence[AdapterOnDisk], config: ContextConfig) -> Session:
+        """See `BaseModelHandle.open_session`."""
+        session = LlamaSession(
+            self._open_pointer(),
+            [(self._adapter(adapter), adapter.scale) for adapter in adapters],
+            config,
+            n_vocab=self._vocabulary.size(),
+        )
+        self._sessions = [other for other in self._sessions if not other.closed]
+        self._sessions.append(session)
+        return session
+
+    def probe_effect(self, adapter: AdapterOnDisk) -> float:
+        """See `BaseModelHandle.probe_effect`; measured once per adapter and scale."""
+        key = (adapter.digest, adapter.scale)
+        known = self._effects.get(key)
+        if known is None:
+            known = self._effects[key] = self._measure_effect(adapter)
+        return known
+
+    def _measure_effect(self, adapter: AdapterOnDisk) -> float:
+        from .base import Abort
+
+        prompt = self.tokenize(_PROBE_TEXT)[: _PROBE_CONTEXT - 1] or [0]
+        config = ContextConfig(n_ctx=_PROBE_CONTEXT)
+        plain, adapted = [
+            LlamaSession(self._open_pointer(), adapters, config, n_vocab=self._vocabulary.size())
+            for adapters in ([], [(self._adapter(adapter), adapter.scale)])
+        ]
+        try:
+            for session in (plain, adapted):
+                session.prefill(prompt, Abort())
+            change = abs(adapted.logits() - plain.logits())
+        finally:
+            plain.close()
+            adapted.close()
+        largest = float(change.max())
+        return largest if not math.isnan(float(change.sum())) else math.nan
+
+    def _adapter(self, adapter: AdapterOnDisk) -> int:
+        known = self._adapters.get(adapter.digest)
+        if known is None:
+            known = self._adapters[adapter.digest] = self._load_adapter(adapter)
+        return known
+
+    def _load_adapter(self, adapter: AdapterOnDisk) -> int:
+        with _opened(adapter.path, adapter.digest, self._digests) as (fd, _header):
+            file = NativeFile(fd)
+            try:
+                with captured_log() as log:
+                    pointer: int | None = self._lib.llama_adapter_lora_init_from_file_ptr(
+                        self._open_pointer(), file.pointer
+                    )
+            finally:
+                file.close()
+        if not pointer:
+            raise ArtifactError(
+                f"llama.cpp refuses adapter `{adapter.name}`: {last_words(log)}",
+                code="artifact.adapter.load",
+                file=str(adapter.path),
+                remedy="Use an adapter that was made for this base and converted to GGUF",
+            )
+        return pointer
+
+    def _open_pointer(self) -> Any:
+        if not self._pointer:
+            raise BackendError("the model was closed", code="backend.closed", remedy="Load it again")
+        return self._pointer
+
+    def close(self) -> None:
+        """Free contexts, adapters and weights, in this order. Idempotent."""
+        for session in self._sessions:
+            session.close()
+        self._sessions.clear()
+        for pointer in self._adapters.values():
+            self._lib.llama_adapter_lora_free(pointer)
+        self._adapters.clear()
+        self._vocabulary.close()
+        self._pointer = None

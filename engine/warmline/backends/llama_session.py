@@ -1,0 +1,218 @@
+"""One llama.cpp context: its KV, the adapters set on it once, prefill and decode that can be stopped."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import BackendError
+from ..kv.prefix import common_prefix
+from .base import Abort, Aborted, ContextConfig, Step, libc
+from .native import captured_log, last_words, llama
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ..variant import Sampling
+
+# enum ggml_type in ggml.h
+_KV_TYPES: Final = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "bf16": 30}
+# Return values of llama_decode in llama.h.
+_ABORTED: Final = 2
+_NO_SLOT: Final = 1
+_SEQUENCE: Final = 0
+
+
+class LlamaSession:
+    """A context (`Session`). The adapter set is given to the native library in one call, when the context is made."""
+
+    def __init__(self, model: Any, adapters: Sequence[tuple[int, float]], config: ContextConfig, *, n_vocab: int):
+        self._lib = llama()
+        self._n_vocab = n_vocab
+        self._tokens: list[int] = []
+        self._lineage: list[Step] | None = [] if config.record else None
+        self._sampler: tuple[Sampling, int] | None = None
+        params = self._lib.llama_context_default_params()
+        params.n_ctx = config.n_ctx
+        params.n_batch = params.n_ubatch = min(config.n_batch, config.n_ctx)
+        params.n_threads = params.n_threads_batch = config.threads
+        params.type_k = _KV_TYPES[config.type_k]
+        params.type_v = _KV_TYPES[config.type_v]
+        params.no_perf = True
+        self._n_batch: int = params.n_batch
+        with captured_log() as log:
+            self._context: int | None = self._lib.llama_init_from_model(model, params)
+        if not self._context:
+            raise BackendError(
+                f"llama.cpp cannot make a context of {config.n_ctx} tokens: {last_words(log)}",
+                code="backend.context",
+                field="profile.n_ctx",
+                remedy="Lower n_ctx, or use KV type f16",
+            )
+        self._memory = self._lib.llama_get_memory(self._context)
+        self._poll = ctypes.cast(libc().strlen, self._lib.ggml_abort_callback)
+        self._abort: Abort | None = None
+        self._set_adapters(adapters)
+
+    def _set_adapters(self, adapters: Sequence[tuple[int, float]]) -> None:
+        if not adapters:
+            return
+        count = len(adapters)
+        pointers = (self._lib.llama_adapter_lora_p_ctypes * count)(*(pointer for pointer, _ in adapters))
+        scales = (ctypes.c_float * count)(*(scale for _, scale in adapters))
+        if self._lib.llama_set_adapters_lora(self._context, pointers, count, scales) != 0:
+            self.close()
+            raise BackendError(
+                "llama.cpp refuses the set of adapters", code="backend.adapters", remedy="Check the variant's adapters"
+            )
+
+    @property
+    def closed(self) -> bool:
+        """Whether the context was freed."""
+        return self._context is None
+
+    @property
+    def n_ctx(self) -> int:
+        """Most tokens that fit."""
+        return int(self._lib.llama_n_ctx(self._context))
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """The tokens whose KV is held."""
+        return self._tokens
+
+    @property
+    def lineage(self) -> Sequence[Step]:
+        """See `Session.lineage`."""
+        return self._lineage or ()
+
+    def prefill(self, prompt: Sequence[int], abort: Abort) -> int:
+        """See `Session.prefill`."""
+        if not prompt:
+            raise BackendError("the prompt is empty", code="backend.prompt", remedy="Report this: it is our fault")
+        if len(prompt) > self.n_ctx:
+            raise BackendError(
+                f"the prompt has {len(prompt)} tokens, the context {self.n_ctx}",
+                code="backend.prompt",
+                remedy="Raise profile.n_ctx",
+            )
+        # The last token is always decoded again: its logits are what is asked for.
+        reused = self._keep(min(common_prefix(self._tokens, prompt), len(prompt) - 1))
+        for start in range(reused, len(prompt), self._n_batch):
+            self._decode(prompt[start : start + self._n_batch], abort)
+        return reused
+
+    def _keep(self, count: int) -> int:
+        """Trim the KV to its first `count` tokens and return how many really stayed."""
+        if count < len(self._tokens):
+            whole = count > 0 and self._lib.llama_memory_seq_rm(self._memory, _SEQUENCE, count, -1)
+            # Recurrent memories refuse, sliding-window ones may have lost early cells: believe what is there.
+            first = self._lib.llama_memory_seq_pos_min(self._memory, _SEQUENCE)
+            last = self._lib.llama_memory_seq_pos_max(self._memory, _SEQUENCE)
+            if not whole or first != 0 or last != count - 1:
+                self._lib.llama_memory_clear(self._memory, True)
+                count = 0
+            del self._tokens[count:]
+            self._record(("keep", count))
+        return count
+
+    def replay(self, lineage: Sequence[Step]) -> None:
+        """Do again what another session recorded, call for call: its KV and logits come out bit-identical."""
+        for step in lineage:
+            if step[0] == "keep":
+                self._keep(step[1])
+            else:
+                self._decode(step[1], Abort())
+
+    def _record(self, step: Step) -> None:
+        if self._lineage is None:
+            return
+        if step == ("keep", 0):
+            self._lineage.clear()
+        else:
+            self._lineage.append(step)
+
+    def decode(self, token: int, abort: Abort) -> None:
+        """See `Session.decode`."""
+        self._decode([token], abort)
+
+    def _decode(self, tokens: Sequence[int], abort: Abort) -> None:
+        if abort.is_set():
+            raise Aborted(abort.reason)
+        if self._context is None:
+            raise BackendError("the context was closed", code="backend.closed", remedy="Ask again")
+        if abort is not self._abort:
+            self._lib.llama_set_abort_callback(self._context, self._poll, abort.address)
+            self._abort = abort  # keeps the flag alive while native code may read it
+        size = len(tokens)
+        array = (self._lib.llama_token * size)(*tokens)  # the batch only points at it
+        batch = self._lib.llama_batch_get_one(array, size)
+        with captured_log() as log:
+            result = self._lib.llama_decode(self._context, batch)
+        if result == 0:
+            self._tokens.extend(tokens)
+            self._record(("decode", tuple(tokens)))
+            return
+        # Part of the batch may be in the KV: take back everything beyond the batches that were completed.
+        held = len(self._tokens)
+        if not self._lib.llama_memory_seq_rm(self._memory, _SEQUENCE, held, -1) or (
+            self._lib.llama_memory_seq_pos_max(self._memory, _SEQUENCE) != held - 1
+        ):
+            self._lib.llama_memory_clear(self._memory, True)
+            self._tokens.clear()
+            self._record(("keep", 0))
+        if result == _ABORTED:
+            raise Aborted(abort.reason)
+        raise BackendError(
+            "the context is full" if result == _NO_SLOT else f"llama.cpp cannot decode: {last_words(log)}",
+            code="backend.decode",
+            remedy="Raise profile.n_ctx" if result == _NO_SLOT else "Run `warmline status`, then try again",
+        )
+
+    def sample(self, sampling: Sampling) -> int:
+        """See `Session.sample`."""
+        if self._sampler is None or self._sampler[0] != sampling:
+            self._free_sampler()
+            self._sampler = (sampling, self._make_sampler(sampling))
+        return int(self._lib.llama_sampler_sample(self._sampler[1], self._context, -1))
+
+    def restart_sampling(self) -> None:
+        """Forget the random state, so that one seed gives one text."""
+        self._free_sampler()
+
+    def _make_sampler(self, sampling: Sampling) -> int:
+        chain: int = self._lib.llama_sampler_chain_init(self._lib.llama_sampler_chain_default_params())
+        if sampling.temperature == 0:
+            parts = [self._lib.llama_sampler_init_greedy()]
+        else:
+            parts = [
+                self._lib.llama_sampler_init_top_k(sampling.top_k),
+                self._lib.llama_sampler_init_top_p(sampling.top_p, 1),
+                self._lib.llama_sampler_init_temp(sampling.temperature),
+                self._lib.llama_sampler_init_dist(sampling.seed),
+            ]
+        for part in parts:
+            self._lib.llama_sampler_chain_add(chain, part)
+        return chain
+
+    def _free_sampler(self) -> None:
+        if self._sampler is not None:
+            self._lib.llama_sampler_free(self._sampler[1])
+            self._sampler = None
+
+    def logits(self) -> NDArray[np.float32]:
+        """Copy the latest logits, shape (n_vocab,), float32."""
+        import numpy as np
+
+        pointer = self._lib.llama_get_logits_ith(self._context, -1)
+        return np.array(np.ctypeslib.as_array(pointer, (self._n_vocab,)), dtype=np.float32, copy=True)
+
+    def close(self) -> None:
+        """Free the context. Idempotent."""
+        self._free_sampler()
+        if self._context is not None:
+            self._lib.llama_free(self._context)
+            self._context = None
+            self._tokens.clear()

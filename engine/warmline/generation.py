@@ -1,0 +1,134 @@
+"""One generation: prompt in, text out, with its limits, its stops and its report."""
+
+from __future__ import annotations
+
+import codecs
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from .backends.base import Abort, Aborted, Session
+from .variant import Sampling
+
+DEADLINE: Final = "deadline"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What ends a generation besides the model's own end tokens; times in milliseconds, None for no limit."""
+
+    max_tokens: int
+    stop_ids: frozenset[int]
+    stop_texts: tuple[str, ...] = ()
+    max_prefill_ms: int | None = None
+    max_predict_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a generation ended: `outcome` is ``stop``, ``length`` or the abort's reason (``deadline``, ...)."""
+
+    outcome: str
+    text: str
+    predicted_tokens: int
+
+
+class Sink(Protocol):
+    """Receives a generation while it runs."""
+
+    def started(self, reused: int) -> None:
+        """The prompt is in the KV, `reused` tokens of it were there before, and the first token is known."""
+
+    def text(self, piece: str) -> None:
+        """More text that no stop can take back."""
+
+
+def generate(
+    session: Session,
+    piece: Callable[[int], bytes],
+    prompt: Sequence[int],
+    limits: Limits,
+    sampling: Sampling,
+    abort: Abort,
+    sink: Sink,
+) -> Result:
+    """Run one generation to its end.
+
+    Everything that was decoded stays in the session's KV. Errors of the session pass through; being stopped is a
+    result, not an error.
+    """
+    output = _Output(limits.stop_texts, sink)
+    predicted = 0
+    try:
+        with _timer(limits.max_prefill_ms, abort):
+            reused = session.prefill(prompt, abort)
+        session.restart_sampling()
+        token = session.sample(sampling)
+        sink.started(reused)
+        room = session.n_ctx - len(prompt)
+        began = time.monotonic()
+        while True:
+            if token in limits.stop_ids:
+                return Result("stop", output.finish(), predicted)
+            predicted += 1
+            if output.add(piece(token)):
+                return Result("stop", output.finish(), predicted)
+            if predicted >= min(limits.max_tokens, room):
+                return Result("length", output.finish(), predicted)
+            if limits.max_predict_ms is not None and (time.monotonic() - began) * 1000 >= limits.max_predict_ms:
+                return Result(DEADLINE, output.finish(), predicted)
+            session.decode(token, abort)
+            token = session.sample(sampling)
+    except Aborted:
+        return Result(abort.reason or DEADLINE, output.finish(), predicted)
+
+
+@contextmanager
+def _timer(milliseconds: int | None, abort: Abort) -> Iterator[None]:
+    if milliseconds is None:
+        yield
+        return
+    timer = threading.Timer(milliseconds / 1000, abort.set, (DEADLINE,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+class _Output:
+    """Turns token bytes into text and holds back what may be the beginning of a stop text."""
+
+    def __init__(self, stops: tuple[str, ...], sink: Sink) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._stops = tuple(stop for stop in stops if stop)
+        self._hold = max((len(stop) for stop in self._stops), default=1) - 1
+        self._sink = sink
+        self._text = ""
+        self._sent = 0
+
+    def add(self, data: bytes) -> bool:
+        """Take a token's bytes; tell whether a stop text is complete (it is cut off)."""
+        before = len(self._text)
+        self._text += self._decoder.decode(data)
+        found = [at for stop in self._stops if (at := self._text.find(stop, max(0, before - len(stop) + 1))) >= 0]
+        if found:
+            self._text = self._text[: min(found)]
+            return True
+        self._send(len(self._text) - self._hold)
+        return False
+
+    def finish(self) -> str:
+        """Send what was held back and return the whole text."""
+        # Bytes of an unfinished character are dropped: half a character is no suggestion.
+        self._send(len(self._text))
+        return self._text
+
+    def _send(self, end: int) -> None:
+        if end > self._sent:
+            self._sink.text(self._text[self._sent : end])
+            self._sent = end

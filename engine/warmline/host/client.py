@@ -1,0 +1,45 @@
+"""How the faces reach the engine, wherever it runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from ..variant import ResolvedVariant
+from .wire import CompletionRequest, EngineStatus, Event, VariantStatus
+
+
+class EngineClient(Protocol):
+    """The engine as its callers see it; every method may raise any `WarmlineError`.
+
+    An implementation is bound to one asyncio loop.
+    """
+
+    def complete(self, request: CompletionRequest) -> AsyncIterator[Event]:
+        """Yield `Started`, then `Delta`s, then `Done`.
+
+        Closing the iterator (or cancelling the task that iterates) stops the decode within one token, also inside a
+        prefill. A newer request with the same (client, document) ends this one with ``Done(outcome=superseded)``,
+        which may then be its only event.
+        """
+        ...
+
+    async def describe(self, variant: ResolvedVariant) -> VariantStatus:
+        """Verify a variant's files and say what would answer, without loading weights where that can be avoided."""
+        ...
+
+    async def load(self, variant: ResolvedVariant) -> VariantStatus:
+        """Make a variant ready to answer: verify, load, probe its adapters' effect."""
+        ...
+
+    async def status(self) -> EngineStatus:
+        """Return the engine's state now."""
+        ...
+
+    def watch(self) -> AsyncIterator[EngineStatus]:
+        """Yield the status now and after every change; slow readers miss intermediate states, never the latest."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the engine; an in-process one frees its models."""
+        ...

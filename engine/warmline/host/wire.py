@@ -1,0 +1,178 @@
+"""Messages between the faces and the engine: pydantic models, JSON on the wire."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..variant import ResolvedVariant
+
+
+class Message(BaseModel):
+    """Base of all messages: immutable, unknown fields refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="null")
+
+
+class State(StrEnum):
+    """What the engine is doing."""
+
+    EMPTY = "empty"
+    LOADING = "loading"
+    READY = "ready"
+    BUSY = "busy"
+    SWITCHING = "switching"
+    FAILED = "failed"
+    STOPPING = "stopping"
+
+
+class ErrorInfo(Message):
+    """A `WarmlineError` as data."""
+
+    code: str
+    message: str
+    file: str | None = None
+    field: str | None = None
+    remedy: str = ""
+
+
+class CompletionRequest(Message):
+    """Ask for the text at a cursor.
+
+    `prefix` and `suffix` are the document around the cursor with ``\\n`` line ends, already cut to a bounded window;
+    `first_line` is the document line (0-based) on which `prefix` starts, so that the engine can cut further in steps
+    that do not move with every key. `client` and `document` form the latest-wins key.
+    """
+
+    client: str
+    document: str
+    variant: ResolvedVariant
+    prefix: str
+    suffix: str = ""
+    first_line: Annotated[int, Field(ge=0)] = 0
+    path: str | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=4096)] | None = None
+    stop: tuple[str, ...] = ()
+    max_prefill_ms: Annotated[int, Field(ge=1)] | None = None
+    max_predict_ms: Annotated[int, Field(ge=1)] | None = None
+
+
+class Started(Message):
+    """First event of a generation: the prompt is in the KV and the first token is known.
+
+    `reason` says how warm it was: `warm` (all but the last token reused), `prefix:<reused>/<prompt>`, `cold`,
+    `identity:<field>` (the document's last request ran as another identity, whose KV may not be used) or `evicted`.
+    """
+
+    kind: Literal["started"] = "started"
+    identity: str
+    prompt_tokens: int
+    reused_tokens: int
+    reason: str
+    fim: str
+    ttft_ms: float
+
+
+class Delta(Message):
+    """More text."""
+
+    kind: Literal["delta"] = "delta"
+    text: str
+
+
+class Outcome(StrEnum):
+    """How a generation ended."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    DEADLINE = "deadline"
+    CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
+
+
+class Done(Message):
+    """Last event. `text` is everything decoded, stop tokens and stop strings cut off."""
+
+    kind: Literal["done"] = "done"
+    outcome: Outcome
+    text: str
+    predicted_tokens: int
+    total_ms: float
+
+
+Event = Annotated[Started | Delta | Done, Field(discriminator="kind")]
+
+
+class BaseStatus(Message):
+    """The base at work."""
+
+    name: str
+    digest: str
+    source: str = ""
+    architecture: str = ""
+
+
+class AdapterStatus(Message):
+    """One adapter at work. `verified` is true when the adapter's declared base digest is the base's own."""
+
+    name: str
+    digest: str
+    scale: str
+    effective_scale: str
+    trust: str
+    verified: bool
+    source: str = ""
+    declared_base: str = ""
+    rank: int = 0
+    alpha: float | None = None
+    effect: float | None = None
+
+
+class BackendStatus(Message):
+    """Which native library runs, in its own words."""
+
+    name: str
+    version: str
+
+
+class ContextStatus(Message):
+    """The context in force, in tokens; `clamped` when the profile asked for more than the base was trained for."""
+
+    n_ctx: int
+    clamped: bool
+
+
+class LastRequest(Message):
+    """The latest request that reached a first token; times in milliseconds."""
+
+    reused_tokens: int
+    prompt_tokens: int
+    reason: str
+    ttft_ms: float
+    total_ms: float
+    outcome: str
+
+
+class VariantStatus(Message):
+    """A variant, verified: what answers, and where it came from."""
+
+    variant: str
+    identity: str
+    base: BaseStatus
+    adapters: tuple[AdapterStatus, ...]
+    backend: BackendStatus
+    context: ContextStatus
+    fim: str
+    template: str
+    bos: str
+
+
+class EngineStatus(Message):
+    """The engine's state, and of the variant it was last asked for what is known."""
+
+    state: State
+    active: VariantStatus | None = None
+    last: LastRequest | None = None
+    error: ErrorInfo | None = None

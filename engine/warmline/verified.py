@@ -1,0 +1,260 @@
+"""A variant with every file hashed and checked, and the identity that follows: what may be loaded, and as what."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from cachetools import LRUCache
+
+from .artifacts.gguf import GGUFHeader, read_header
+from .artifacts.lora import AdapterSummary, check_against_base, read_adapter
+from .backends.base import AdapterOnDisk, Backend, BaseFacts, ContextConfig
+from .digests import DigestCache, bytes_digest, open_regular, short
+from .errors import ArtifactError, BackendError, PromptError, TrustError, WarmlineError
+from .host.wire import AdapterStatus, BackendStatus, BaseStatus, ContextStatus, VariantStatus
+from .identity import AdapterIdentity, Identity, exact_decimal
+from .prompts.fim import FimFormat, choose_fim
+from .variant import ResolvedAdapter, ResolvedBase, ResolvedVariant
+
+_REMEMBERED: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedAdapter:
+    """An adapter whose bytes are known and fit the base. `effective_scale` = scale * alpha / rank, exactly."""
+
+    spec: ResolvedAdapter
+    summary: AdapterSummary
+    digest: str
+    effective_scale: Fraction
+    declared_base_matches: bool
+
+    @property
+    def on_disk(self) -> AdapterOnDisk:
+        """What the backend loads; the native library itself multiplies by alpha / rank."""
+        return AdapterOnDisk(self.spec.name, self.spec.path, self.digest, float(self.spec.scale))
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """An exact variant, ready to be loaded."""
+
+    variant: ResolvedVariant
+    identity: Identity
+    adapters: tuple[VerifiedAdapter, ...]
+    facts: BaseFacts
+    fim: FimFormat
+    template_source: str
+    bos: int | None
+    context: ContextConfig
+    clamped: bool
+
+    def status(self, effects: dict[str, float] | None = None) -> VariantStatus:
+        """Describe the variant for people; `effects` maps adapter digests to probe results."""
+        effects = effects or {}
+        identity = self.identity
+        return VariantStatus(
+            variant=self.variant.name,
+            identity=identity.digest,
+            base=BaseStatus(
+                name=self.variant.base.name,
+                digest=identity.base,
+                source=self.variant.base.source,
+                architecture=self.facts.architecture,
+            ),
+            adapters=tuple(
+                AdapterStatus(
+                    name=adapter.spec.name,
+                    digest=adapter.digest,
+                    scale=known.scale,
+                    effective_scale=known.effective_scale,
+                    trust=adapter.spec.trust.value,
+                    verified=adapter.declared_base_matches,
+                    source=adapter.spec.source,
+                    declared_base=adapter.spec.declared_base.name or "",
+                    rank=adapter.summary.rank,
+                    alpha=adapter.summary.alpha,
+                    effect=effects.get(adapter.digest),
+                )
+                for adapter, known in zip(self.adapters, identity.adapters, strict=True)
+            ),
+            backend=BackendStatus(name=identity.backend, version=identity.backend_version),
+            context=ContextStatus(n_ctx=self.context.n_ctx, clamped=self.clamped),
+            fim=self.fim.describe(),
+            template=f"{self.template_source} {short(identity.template)}",
+            bos=identity.bos,
+        )
+
+
+class Verifier:
+    """Verifies variants; cheap when nothing changed (one open and one stat a file).
+
+    Parameters
+    ----------
+    backend
+        The library that will run them: its version and its reading of the vocabulary are identity.
+    digests
+        Content digests.
+    approved
+        Tells whether the user approved a digest; asked for artifacts that a workspace brings.
+    """
+
+    def __init__(self, backend: Backend, digests: DigestCache, approved: Callable[[str], bool]) -> None:
+        self._backend = backend
+        self._digests = digests
+        self._approved = approved
+        self._headers: LRUCache[str, GGUFHeader] = LRUCache(_REMEMBERED)
+        self._adapters: LRUCache[tuple[str, str], AdapterSummary] = LRUCache(_REMEMBERED)
+
+    def verify(self, variant: ResolvedVariant) -> Verified:
+        """Hash and check everything that the variant names.
+
+        Raises
+        ------
+        WarmlineError
+            Typed, with `file` the variant's file and `field` the place in it that names what is at fault.
+        """
+        if variant.backend != "llama":
+            raise BackendError(
+                f"the backend `{variant.backend}` is not available",
+                code="backend.unavailable",
+                file=variant.file,
+                field="backend",
+                remedy="Use backend `llama`",
+            )
+        with _blamed(variant, "base"):
+            base_digest = self._base(variant.base)
+        adapters = []
+        for index, spec in enumerate(variant.adapters):
+            with _blamed(variant, f"adapters[{index}]"):
+                adapters.append(self._adapter(spec, base_digest))
+        with _blamed(variant, "base"):
+            facts = self._backend.facts(variant.base.path, base_digest)
+        profile = variant.profile
+        with _blamed(variant, "profile"):
+            fim = choose_fim(profile.fim, facts.fim_tokens, facts.lookup, facts.end_of_generation)
+            template, source = resolve_template(profile.chat_template, facts.chat_template)
+            bos = _bos(variant, facts)
+        n_ctx = min(profile.n_ctx, facts.n_ctx_train)
+        context = ContextConfig(n_ctx=n_ctx, type_k=profile.type_k, type_v=profile.type_v)
+        identity = Identity(
+            backend=self._backend.name,
+            backend_version=self._backend.version,
+            base=base_digest,
+            adapters=tuple(
+                AdapterIdentity(
+                    adapter.digest, exact_decimal(adapter.spec.scale), exact_decimal(adapter.effective_scale)
+                )
+                for adapter in adapters
+            ),
+            template=bytes_digest(template.encode("utf-8", "surrogatepass")),
+            bos="none" if bos is None else f"bos:{bos}",
+            fim=fim.canonical(),
+            context=context.identity,
+        )
+        return Verified(
+            variant, identity, tuple(adapters), facts, fim, source, bos, context, clamped=n_ctx < profile.n_ctx
+        )
+
+    def _base(self, base: ResolvedBase) -> str:
+        with open_regular(base.path) as fd:
+            digest = self._digests.digest_descriptor(fd)
+            _check_digest(digest, base.digest, str(base.path))
+            self._check_approved(base, digest)
+            if digest not in self._headers:
+                with open(fd, "rb", closefd=False) as file:
+                    self._headers[digest] = read_header(file)
+        return digest
+
+    def _adapter(self, spec: ResolvedAdapter, base_digest: str) -> VerifiedAdapter:
+        with open_regular(spec.path) as fd:
+            digest = self._digests.digest_descriptor(fd)
+            _check_digest(digest, spec.digest, str(spec.path))
+            self._check_approved(spec, digest)
+            summary = self._adapters.get((base_digest, digest))
+            if summary is None:
+                with open(fd, "rb", closefd=False) as file:
+                    summary = read_adapter(file, label=str(spec.path))
+                check_against_base(summary, self._headers[base_digest])
+                self._adapters[base_digest, digest] = summary
+        declared = spec.declared_base.digest
+        if declared is not None and declared != base_digest:
+            raise ArtifactError(
+                f"adapter `{spec.name}` was made for another base: "
+                f"{spec.declared_base.name or 'unnamed'} ({short(declared)}), not {short(base_digest)}",
+                code="artifact.adapter.base",
+                file=str(spec.path),
+                remedy="Use the base it was made for, or correct adapter.json beside it",
+            )
+        alpha = summary.alpha
+        factor = Fraction(alpha) / summary.rank if alpha else Fraction(1)
+        effective = Fraction(spec.scale) * factor
+        if not math.isfinite(float(effective)):
+            raise ArtifactError(
+                "the effective scale is not finite", code="artifact.adapter.scale", remedy="Correct the adapter's alpha"
+            )
+        return VerifiedAdapter(spec, summary, digest, effective, declared_base_matches=declared == base_digest)
+
+    def _check_approved(self, artifact: ResolvedBase | ResolvedAdapter, digest: str) -> None:
+        if artifact.workspace and not self._approved(digest):
+            raise TrustError(
+                f"this workspace brings `{artifact.name}` ({short(digest)}), which you have not approved",
+                code="trust.unapproved",
+                file=str(artifact.path),
+                remedy=f"If you trust where it came from: warmline trust add {artifact.path}",
+            )
+
+
+def resolve_template(override: str | None, own: str | None) -> tuple[str, str]:
+    return (override, "profile") if override is not None else (own or "", "base")
+
+
+def _bos(variant: ResolvedVariant, facts: BaseFacts) -> int | None:
+    policy = variant.profile.bos
+    if policy == "never" or (policy == "auto" and not facts.add_bos):
+        return None
+    if facts.bos is None and policy == "always":
+        raise PromptError(
+            "the base has no BOS token",
+            code="prompt.bos",
+            field="profile.bos",
+            remedy="Set it to `auto` or `never`",
+        )
+    return facts.bos
+
+
+def _check_digest(found: str, expected: str | None, path: str) -> None:
+    if expected is not None and found != expected:
+        raise ArtifactError(
+            f"the file has other content than expected: {short(found)}, not {short(expected)}",
+            code="artifact.digest",
+            file=path,
+            field="digest",
+            remedy="Get the right file, or correct the digest if you meant to change it",
+        )
+
+
+@contextmanager
+def _blamed(variant: ResolvedVariant, part: str) -> Iterator[None]:
+    """Point errors about an artifact at the field of the variant file that names it; the artifact stays in the text."""
+    try:
+        yield
+    except WarmlineError as error:
+        if error.file == variant.file:
+            raise
+        inner = error.field
+        if inner in ("digest", "scale"):
+            error.field = f"{part}.{inner}"
+        elif inner is None or not inner.startswith(part):
+            error.field = f"{part}.path" if part != "profile" else part
+            if inner:
+                error.message = f"{inner}: {error.message}"
+        if error.file:
+            error.message = f"{error.file}: {error.message}"
+        error.file = variant.file
+        raise
