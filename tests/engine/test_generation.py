@@ -1,0 +1,98 @@
+"""One generation: its stops, limits and text, over a scripted session."""
+
+from __future__ import annotations
+
+import pytest
+from fake_backend import FakeSession
+from hypothesis import given
+from hypothesis import strategies as st
+from warmline.backends.base import Abort, Session
+from warmline.generation import Limits, Result, generate
+from warmline.variant import Sampling
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.reused: list[int] = []
+        self.pieces: list[str] = []
+
+    def started(self, reused: int) -> None:
+        self.reused.append(reused)
+
+    def text(self, piece: str) -> None:
+        self.pieces.append(piece)
+
+
+def run(script: bytes, *, n_ctx: int = 200, abort: Abort | None = None, **limits: object) -> tuple[Result, Heard]:
+    session: Session = FakeSession(n_ctx, list(script))
+    heard = Heard()
+    full = Limits(**{"max_tokens": 100, "stop_ids": frozenset({0}), **limits})
+    result = generate(session, lambda t: bytes([t]), [1, 2, 3], full, Sampling(), abort or Abort(), heard)
+    assert "".join(heard.pieces) == result.text
+    return result, heard
+
+
+def test_a_stop_token_ends_it_and_is_not_text() -> None:
+    assert run(b"hello\0more")[0] == Result("stop", "hello", 5)
+
+
+def test_the_token_limit_ends_it() -> None:
+    assert run(b"abc", max_tokens=7)[0] == Result("length", "abcabca", 7)
+
+
+def test_the_context_ends_it_before_it_overflows() -> None:
+    assert run(b"abc", n_ctx=8)[0] == Result("length", "abcab", 5)
+
+
+def test_a_stop_text_is_cut_off_wherever_tokens_split_it() -> None:
+    assert run(b"one\n\ntwo", stop_texts=("\n\n",))[0] == Result("stop", "one", 5)
+
+
+@given(st.text("ab\n", min_size=1, max_size=30), st.lists(st.text("ab\n", min_size=1, max_size=4), max_size=3))
+def test_no_stop_text_is_ever_sent(script: str, stops: list[str]) -> None:
+    result, _ = run(script.encode() + b"\0", stop_texts=tuple(stops))
+    cut = min((at for stop in stops if (at := script.find(stop)) >= 0), default=len(script))
+    # The earliest end counts: a stop text that completes first may start later than one that completes after it.
+    assert not any(stop in result.text for stop in stops)
+    assert script.startswith(result.text)
+    assert len(result.text) >= cut or not stops
+
+
+def test_characters_of_several_tokens_come_whole_and_half_ones_not_at_all() -> None:
+    whole = "ok 😀".encode()
+    assert run(whole + b"\0")[0].text == "ok 😀"
+    assert run(whole[:-1] + b"\0")[0].text == "ok "
+
+
+def test_a_deadline_returns_what_is_there() -> None:
+    result, _ = run(b"abc", max_predict_ms=0)
+    assert result == Result("deadline", "a", 1)
+
+
+def test_an_abort_before_the_prefill_decodes_nothing() -> None:
+    abort = Abort()
+    abort.set("cancelled")
+    result, heard = run(b"abc", abort=abort)
+    assert result == Result("cancelled", "", 0)
+    assert heard.reused == []
+
+
+@pytest.mark.parametrize("after", [1, 2, 5])
+def test_an_abort_stops_within_one_token(after: int) -> None:
+    abort = Abort()
+
+    def stop(session: FakeSession) -> None:
+        if session.decodes + 1 == after:
+            abort.set("superseded")
+
+    session = FakeSession(200, list(b"abc"), stop)
+    result = generate(session, lambda t: bytes([t]), [1], Limits(100, frozenset({0})), Sampling(), abort, Heard())
+    assert result.outcome == "superseded"
+    assert session.decodes == after - 1
+
+
+def test_the_first_reason_to_stop_stays() -> None:
+    abort = Abort()
+    abort.set("superseded")
+    abort.set("cancelled")
+    assert abort.reason == "superseded"

@@ -1,0 +1,37 @@
+"""The command stays light: what is native or speaks a protocol is loaded by the command that needs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"llama_cpp", "numpy", "pygls", "lsprotocol", "grpc", "jinja2", "openvino", "openvino_genai"}
+
+PROBE = f"""
+import contextlib, io, sys
+import warmline_server.cli
+if sys.argv[1:]:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        warmline_server.cli.main()
+print(sorted({HEAVY!r} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--version"],
+        ["--help"],
+        *([command, "--help"] for command in ("demo", "complete", "lsp", "status", "schema", "trust", "variant")),
+        ["schema", "variant"],
+        ["trust", "list", "--json"],
+        ["variant", "list", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_no_heavy_library_is_loaded(arguments: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-c", PROBE, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

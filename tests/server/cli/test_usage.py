@@ -1,0 +1,138 @@
+"""Wrong usage, help, schemas, and what every command promises about its output."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+Run = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["complete"],
+        ["complete", "file.py"],
+        ["complete", "file.py:1"],
+        ["complete", "file.py:0:1"],
+        ["complete", "file.py:1:-1"],
+        ["complete", ":1:1"],
+        ["complete", "file.py:1:1", "--nonsense"],
+        ["complete", "file.py:1:99999999999999999999"],
+        ["schema", "nonsense"],
+        ["trust", "add"],
+        ["trust"],
+        ["demo", "now"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_exit_2_with_a_way_on(warmline: Run, arguments: list[str]) -> None:
+    done = warmline(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert "--help" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_wrong_usage_is_json_for_programs(warmline: Run) -> None:
+    done = warmline("complete", "file.py", "--json")
+    assert done.code == 2
+    assert done.json["error"]["code"] == "usage"
+    assert set(done.json["error"]) == {"code", "message", "file", "field", "remedy"}
+
+
+def test_no_command_shows_the_commands(warmline: Run) -> None:
+    done = warmline()
+    assert done.code == 2
+    assert "complete" in done.err
+
+
+@pytest.mark.parametrize("command", [[], ["complete"], ["demo"], ["status"]], ids=" ".join)
+def test_help_documents_the_exit_codes(warmline: Run, command: list[str]) -> None:
+    done = warmline(*command, "--help")
+    assert done.code == 0
+    text = " ".join(done.out.split())
+    for promise in ("0 done", "1 an error", "2 wrong usage", "3 nothing to suggest", "130 interrupted"):
+        assert promise in text
+
+
+def test_version(warmline: Run) -> None:
+    done = warmline("--version")
+    assert done.code == 0
+    assert done.out.startswith("warmline ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "files"),
+    [
+        ("variant", ".warmline/variants/*.json"),
+        ("workspace", ".warmline/config.json"),
+        ("adapter", "adapters/*/adapter.json"),
+    ],
+)
+def test_a_schema_accepts_the_examples_and_refuses_an_unknown_field(
+    warmline: Run, examples: Path, kind: str, files: str
+) -> None:
+    schema = warmline("schema", kind).json
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.check_schema(schema)
+    paths = sorted(examples.glob(files))
+    assert paths
+    for path in paths:
+        content = json.loads(path.read_text())
+        validator.validate(content)
+        assert not validator.is_valid(content | {"nonsense": 1})
+
+
+def test_lsp_on_a_terminal_explains_itself(entry: list[str], home: Path) -> None:
+    """A person who types `warmline lsp` gets an answer instead of a process that waits for ever."""
+    person, terminal = pty.openpty()
+    try:
+        done = subprocess.run([*entry, "lsp"], stdin=terminal, capture_output=True, text=True, timeout=60)
+    finally:
+        os.close(person)
+        os.close(terminal)
+    assert (done.returncode, done.stdout) == (2, "")
+    for word in ("Language Server Protocol", "VS Code", "vim.lsp.config", "warmline demo"):
+        assert word in done.stderr
+
+
+def test_an_interrupt_is_exit_130_without_a_traceback(entry: list[str], home: Path) -> None:
+    running = subprocess.Popen(
+        [*entry, "complete", "-:1:1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert running.stdin is not None
+    # More than a pipe holds: when the write returns, the command is reading, past its imports.
+    running.stdin.write(b"x" * (1 << 20))
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert out == b""
+    assert b"Traceback" not in err
+
+
+def test_a_traceback_is_shown_only_on_demand(warmline: Run) -> None:
+    assert "Traceback" not in warmline("complete", "missing.py:1:1").err
+    asked = warmline("complete", "missing.py:1:1", environment={"WARMLINE_DEBUG": "1"})
+    assert "Traceback" in asked.err
+    assert asked.code == 1
+
+
+def test_a_reader_that_leaves_is_no_fault(entry: list[str], home: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run([*entry, "schema", "variant"], stdout=writing, stderr=subprocess.PIPE, timeout=60)
+    finally:
+        os.close(writing)
+    assert done.returncode == 1
+    assert done.stderr == b""

@@ -1,0 +1,209 @@
+"""Stand-ins at the protocol's two edges: an engine that says what a test wants, an editor that remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from lsprotocol import types
+from warmline.host.wire import (
+    AdapterStatus,
+    BackendStatus,
+    BaseStatus,
+    CompletionRequest,
+    ContextStatus,
+    Delta,
+    Done,
+    EngineStatus,
+    Event,
+    Outcome,
+    Started,
+    State,
+    VariantStatus,
+)
+from warmline.variant import ResolvedVariant
+
+from warmline_server.lsp.initialize import Client
+from warmline_server.lsp.session import Session
+
+
+class ScriptedEngine:
+    """Answers every completion with `pieces`; waits for `gate`, if set, before each; raises `error`, if set."""
+
+    def __init__(self, *pieces: str, outcome: Outcome | None = Outcome.STOP) -> None:
+        self.pieces: Sequence[str] = pieces
+        self.outcome = outcome
+        self.error: Exception | None = None
+        self.gate: asyncio.Event | None = None
+        self.requests: list[CompletionRequest] = []
+        self.stopped: list[CompletionRequest] = []
+        self.loads: list[ResolvedVariant] = []
+        self.asked = asyncio.Event()
+        self.closed = False
+        self.states: asyncio.Queue[EngineStatus] = asyncio.Queue()
+        self.now = EngineStatus(state=State.EMPTY)
+
+    async def complete(self, request: CompletionRequest) -> AsyncIterator[Event]:
+        self.requests.append(request)
+        self.asked.set()
+        try:
+            if self.error is not None:
+                raise self.error
+            yield Started(
+                identity="sha256:" + "0" * 64,
+                prompt_tokens=10,
+                reused_tokens=4,
+                reason="prefix:4/10",
+                fim="prefix-only",
+                ttft_ms=1.0,
+            )
+            for piece in self.pieces:
+                if self.gate is not None:
+                    await self.gate.wait()
+                yield Delta(text=piece)
+            if self.gate is not None:
+                await self.gate.wait()
+            if self.outcome is not None:
+                yield Done(outcome=self.outcome, text="".join(self.pieces), predicted_tokens=3, total_ms=2.0)
+        finally:
+            self.stopped.append(request)
+
+    async def describe(self, variant: ResolvedVariant) -> VariantStatus:
+        if self.error is not None:
+            raise self.error
+        return describe(variant)
+
+    async def load(self, variant: ResolvedVariant) -> VariantStatus:
+        self.loads.append(variant)
+        self.asked.set()
+        return await self.describe(variant)
+
+    async def status(self) -> EngineStatus:
+        return self.now
+
+    async def watch(self) -> AsyncIterator[EngineStatus]:
+        yield self.now
+        while True:
+            yield await self.states.get()
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def describe(variant: ResolvedVariant) -> VariantStatus:
+    adapters = tuple(
+        AdapterStatus(
+            name=adapter.name,
+            digest="sha256:" + "a" * 64,
+            scale=str(adapter.scale),
+            effective_scale="2",
+            trust="user",
+            verified=False,
+            source=adapter.source,
+        )
+        for adapter in variant.adapters
+    )
+    return VariantStatus(
+        variant=variant.name,
+        identity="sha256:" + "1" * 64,
+        base=BaseStatus(name=variant.base.name, digest="sha256:" + "b" * 64),
+        adapters=adapters,
+        backend=BackendStatus(name="scripted", version="1"),
+        context=ContextStatus(n_ctx=4096, clamped=False),
+        fim="prefix-only",
+        template="none",
+        bos="auto",
+    )
+
+
+class Memory:
+    """An outlet that keeps what was sent, and lets a test wait for it."""
+
+    def __init__(self) -> None:
+        self.statuses: list[dict[str, Any]] = []
+        self.diagnostics: dict[str, list[types.Diagnostic]] = {}
+        self.logs: list[str] = []
+        self._news = asyncio.Event()
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        assert method == "warmline/status"
+        self.statuses.append(params)
+        self._news.set()
+
+    def publish_diagnostics(self, uri: str, items: list[types.Diagnostic]) -> None:
+        self.diagnostics[uri] = items
+        self._news.set()
+
+    def log(self, kind: types.MessageType, text: str) -> None:
+        self.logs.append(text)
+
+    async def until(self, predicate: Any) -> None:
+        while not predicate(self):
+            self._news.clear()
+            await self._news.wait()
+
+
+class Room:
+    """A workspace and a store on disk, and a session over them."""
+
+    def __init__(self, tmp: Path, engine: ScriptedEngine, client: Client | None = None) -> None:
+        self.home, self.root = tmp / "home", tmp / "ws"
+        self.engine, self.memory = engine, Memory()
+        (self.root / "src").mkdir(parents=True)
+        (tmp / "base.gguf").touch()
+        (tmp / "acme.gguf").touch()
+        adapter = {"name": "style", "path": str(tmp / "acme.gguf")}
+        self.base, self.adapter = tmp / "base.gguf", tmp / "acme.gguf"
+        self.variant("plain", {"base": {"path": str(self.base)}})
+        self.variant("acme", {"base": {"path": str(self.base)}, "adapters": [adapter]})
+        self.select("acme")
+        self.session = Session(client or Client(), self.home, self.memory, lambda: engine)
+
+    @property
+    def config(self) -> Path:
+        return self.root / ".warmline" / "config.json"
+
+    def variant_path(self, name: str) -> Path:
+        return self.home / "variants" / "llama" / f"{name}.json"
+
+    def variant(self, name: str, content: dict[str, Any]) -> None:
+        self.write(self.variant_path(name), {"name": name, **content})
+
+    def select(self, name: str) -> None:
+        self.write(self.config, {"variant": name})
+
+    def write(self, path: Path, content: object) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content, indent=2))
+
+    def uri(self, name: str = "src/a.py") -> str:
+        return (self.root / name).as_uri()
+
+    def open(self, text: str, name: str = "src/a.py", version: int = 1) -> str:
+        uri = self.uri(name)
+        self.session.documents.open(uri, "python", version, text)
+        return uri
+
+    @property
+    def ls(self) -> Any:
+        return SimpleNamespace(session=self.session)
+
+
+def inline_params(
+    uri: str,
+    line: int,
+    character: int,
+    *,
+    automatic: bool = False,
+    selected: types.SelectedCompletionInfo | None = None,
+) -> types.InlineCompletionParams:
+    kinds = types.InlineCompletionTriggerKind
+    return types.InlineCompletionParams(
+        context=types.InlineCompletionContext(kinds.Automatic if automatic else kinds.Invoked, selected),
+        text_document=types.TextDocumentIdentifier(uri),
+        position=types.Position(line, character),
+    )
