@@ -80,7 +80,7 @@ class EngineService:
         self._verifying = threading.Lock()
         self._max_bases = max_bases
         self._models: OrderedDict[str, BaseModelHandle] = OrderedDict()
-        self._pool = pool or ContextPool()
+        self._pool = ContextPool() if pool is None else pool
         self._effects: dict[tuple[str, str, str], float] = {}
         self._last_identity: LRUCache[tuple[str, str], Identity] = LRUCache(_DOCUMENTS)
         self._scheduler = Scheduler()
