@@ -167,8 +167,7 @@ class Verifier:
             _check_digest(digest, base.digest, str(base.path))
             self._check_approved(base, digest)
             if digest not in self._headers:
-                with open(fd, "rb", closefd=False) as file:
-                    self._headers[digest] = read_header(file)
+                self._headers[digest] = read_header(fd, label=str(base.path))
         return digest
 
     def _adapter(self, spec: ResolvedAdapter, base_digest: str) -> VerifiedAdapter:
@@ -178,8 +177,7 @@ class Verifier:
             self._check_approved(spec, digest)
             summary = self._adapters.get((base_digest, digest))
             if summary is None:
-                with open(fd, "rb", closefd=False) as file:
-                    summary = read_adapter(file, label=str(spec.path))
+                summary = read_adapter(fd, label=str(spec.path))
                 check_against_base(summary, self._headers[base_digest])
                 self._adapters[base_digest, digest] = summary
         declared = spec.declared_base.digest

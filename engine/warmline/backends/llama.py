@@ -83,8 +83,7 @@ def _opened(path: Path, digest: str, digests: DigestCache) -> Iterator[tuple[int
                 file=str(path),
                 remedy="Ask again to use the new content, or put the old file back",
             )
-        with open(fd, "rb", closefd=False) as file:
-            header = read_header(file)
+        header = read_header(fd, label=str(path))
         yield fd, header
 
 
