@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -54,20 +54,22 @@ def generate(
     sampling: Sampling,
     abort: Abort,
     sink: Sink,
-) -> Result:
-    """Run one generation to its end.
+) -> Generator[None, None, Result]:
+    """Run one generation to its end; it yields where it may be interrupted and its value is the result.
 
-    Everything that was decoded stays in the session's KV. Errors of the session pass through; being stopped is a
-    result, not an error.
+    Whoever interrupts it sees to it that the session holds the same KV again before it goes on. Everything that was
+    decoded stays in the session's KV. Errors of the session pass through; being stopped is a result, not an error.
     """
     output = _Output(limits.stop_texts, sink)
     predicted = 0
+    sampler = session.new_sampler(sampling)
     try:
         with _timer(limits.max_prefill_ms, abort):
-            reused = session.prefill(prompt, abort)
-        session.restart_sampling()
-        token = session.sample(sampling)
-        sink.started(reused)
+            prefill = session.prefill(prompt, abort)
+            for _ in prefill.batches:
+                yield
+        token = sampler.pick()
+        sink.started(prefill.reused)
         room = session.n_ctx - len(prompt)
         began = time.monotonic()
         while True:
@@ -80,10 +82,14 @@ def generate(
                 return Result("length", output.finish(), predicted)
             if limits.max_predict_ms is not None and (time.monotonic() - began) * 1000 >= limits.max_predict_ms:
                 return Result(DEADLINE, output.finish(), predicted)
+            # The token is chosen and not yet decoded: restored KV gives no logits, and none are needed here.
+            yield
             session.decode(token, abort)
-            token = session.sample(sampling)
+            token = sampler.pick()
     except Aborted:
         return Result(abort.reason or DEADLINE, output.finish(), predicted)
+    finally:
+        sampler.close()
 
 
 @contextmanager

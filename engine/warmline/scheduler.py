@@ -1,17 +1,35 @@
-"""Who runs next on the engine: one job at a time, the latest of each (client, document) wins."""
+"""Who runs next on the engine: one job at a time, completions before chats before pre-warming, the latest wins.
+
+A job is a generator on the engine's one thread; it yields where it may be interrupted (between two tokens, between two
+batches of a prefill). A job of a lower class waits there while one of a higher class runs, and goes on afterwards.
+Pre-warming is not worth waiting for: real work ends it at once. Within a class the client that was served longest ago
+comes first.
+"""
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Generator, Hashable
+from enum import IntEnum
 from typing import Final
 
 from .backends.base import Abort
 
 CANCELLED: Final = "cancelled"
 SUPERSEDED: Final = "superseded"
+PREEMPTED: Final = "preempted"
 STOPPING: Final = "stopping"
+
+Work = Generator[None, None, None]
+
+
+class Priority(IntEnum):
+    """Classes of work, most urgent first."""
+
+    COMPLETION = 0
+    CHAT = 1
+    PREWARM = 2
 
 
 class Job:
@@ -19,20 +37,41 @@ class Job:
 
     Parameters
     ----------
-    run
-        Does the work; it polls the abort it is given and never raises.
+    work
+        Makes the generator that does the work; it polls the abort it is given and never raises.
     dropped
         Called at once, from the caller's thread, with the reason when the job is superseded, cancelled or refused,
         whether or not it has begun.
     key
         Jobs with the same key supersede each other; None for work that nothing supersedes.
+    client
+        Who asked, for fairness.
     """
 
-    def __init__(self, run: Callable[[Abort], None], dropped: Callable[[str], None], key: Hashable = None) -> None:
-        self.run = run
+    def __init__(
+        self,
+        work: Callable[[Abort], Work],
+        dropped: Callable[[str], None],
+        key: Hashable = None,
+        *,
+        client: str = "",
+        priority: Priority = Priority.COMPLETION,
+    ) -> None:
         self.dropped = dropped
         self.key = key
+        self.client = client
+        self.priority = priority
         self.abort = Abort()
+        self._work = work
+        self._steps: Work | None = None
+
+    def step(self) -> bool:
+        """Run to the next point where the job may be interrupted; tell whether there is more to do."""
+        if self._steps is None:
+            if self.abort.is_set():
+                return False
+            self._steps = self._work(self.abort)
+        return next(self._steps, _END) is not _END
 
     def drop(self, reason: str) -> None:
         """Stop the job, running or not, and say so once."""
@@ -41,14 +80,21 @@ class Job:
             self.dropped(reason)
 
 
+_END: Final = object()
+
+
 class Scheduler:
-    """One thread that runs jobs in the order they came; all native code runs there."""
+    """One thread that runs all jobs; all native code runs there."""
 
     def __init__(self) -> None:
-        self._queue: deque[Job] = deque()
+        self._waiting: list[Job] = []
+        self._suspended: list[Job] = []
         self._running: Job | None = None
+        self._served: dict[str, int] = {}
+        self._turns = itertools.count()
         self._wake = threading.Condition()
         self._stopping = False
+        self.preemptions = 0
         self._thread = threading.Thread(target=self._loop, name="warmline-engine", daemon=True)
         self._thread.start()
 
@@ -59,12 +105,14 @@ class Scheduler:
             if self._stopping:
                 dropped.append((job, STOPPING))
             else:
-                if job.key is not None:
-                    dropped += [(other, SUPERSEDED) for other in self._queue if other.key == job.key]
-                    self._queue = deque(other for other in self._queue if other.key != job.key)
-                    if self._running is not None and self._running.key == job.key:
-                        dropped.append((self._running, SUPERSEDED))
-                self._queue.append(job)
+                for other in self._all():
+                    if job.key is not None and other.key == job.key:
+                        dropped.append((other, SUPERSEDED))
+                    elif other.priority is Priority.PREWARM and job.priority is not Priority.PREWARM:
+                        dropped.append((other, PREEMPTED))
+                gone = {id(other) for other, _ in dropped}
+                self._waiting = [other for other in self._waiting if id(other) not in gone]
+                self._waiting.append(job)
                 self._wake.notify()
         for other, reason in dropped:
             other.drop(reason)
@@ -72,36 +120,65 @@ class Scheduler:
     def cancel(self, job: Job) -> None:
         """Take a job back: it leaves the queue, or stops within one token."""
         with self._wake:
-            if job in self._queue:
-                self._queue.remove(job)
+            if job in self._waiting:
+                self._waiting.remove(job)
         job.drop(CANCELLED)
 
     @property
     def idle(self) -> bool:
         """Whether nothing runs and nothing waits."""
         with self._wake:
-            return self._running is None and not self._queue
+            return not self._all()
+
+    @property
+    def queued(self) -> int:
+        """Jobs that wait, suspended ones included."""
+        with self._wake:
+            return len(self._waiting) + len(self._suspended)
 
     def close(self) -> None:
         """Drop all jobs and end the thread, after the running one has stopped. Idempotent."""
         with self._wake:
             self._stopping = True
-            dropped = [*self._queue, *([self._running] if self._running else [])]
-            self._queue.clear()
+            dropped = self._all()
+            self._waiting.clear()
             self._wake.notify()
         for job in dropped:
             job.drop(STOPPING)
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
+    def _all(self) -> list[Job]:
+        return [*self._waiting, *self._suspended, *([self._running] if self._running else [])]
+
     def _loop(self) -> None:
+        job: Job | None = None
         while True:
             with self._wake:
-                self._running = None
-                while not self._queue and not self._stopping:
+                job = self._next(job)
+                while job is None and not self._stopping:
                     self._wake.wait()
-                if self._stopping:
-                    return
-                job = self._running = self._queue.popleft()
-            if not job.abort.is_set():
-                job.run(job.abort)
+                    job = self._next(None)
+                self._running = job
+            if job is None:
+                return
+            if not job.step():
+                job = None
+
+    def _next(self, current: Job | None) -> Job | None:
+        """Choose what runs now: the current job, one that was suspended, or one that waits and is more urgent."""
+        if current is None and self._suspended:
+            current = self._suspended.pop()
+        rival = min(self._waiting, key=self._rank, default=None)
+        if rival is None or (current is not None and current.priority <= rival.priority):
+            return current
+        self._waiting.remove(rival)
+        if current is not None:
+            self._suspended.append(current)
+            self.preemptions += 1
+        self._served[rival.client] = next(self._turns)
+        return rival
+
+    def _rank(self, job: Job) -> tuple[int, int]:
+        # min() keeps the first of equals, so one client's jobs stay in the order they came.
+        return job.priority, self._served.get(job.client, -1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import pytest
 from fake_backend import FakeSession
 from hypothesis import given
@@ -23,11 +25,19 @@ class Heard:
         self.pieces.append(piece)
 
 
+def ended(steps: Generator[None, None, Result]) -> Result:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
 def run(script: bytes, *, n_ctx: int = 200, abort: Abort | None = None, **limits: object) -> tuple[Result, Heard]:
     session: Session = FakeSession(n_ctx, list(script))
     heard = Heard()
     full = Limits(**{"max_tokens": 100, "stop_ids": frozenset({0}), **limits})
-    result = generate(session, lambda t: bytes([t]), [1, 2, 3], full, Sampling(), abort or Abort(), heard)
+    result = ended(generate(session, lambda t: bytes([t]), [1, 2, 3], full, Sampling(), abort or Abort(), heard))
     assert "".join(heard.pieces) == result.text
     return result, heard
 
@@ -86,7 +96,8 @@ def test_an_abort_stops_within_one_token(after: int) -> None:
             abort.set("superseded")
 
     session = FakeSession(200, list(b"abc"), stop)
-    result = generate(session, lambda t: bytes([t]), [1], Limits(100, frozenset({0})), Sampling(), abort, Heard())
+    steps = generate(session, lambda t: bytes([t]), [1], Limits(100, frozenset({0})), Sampling(), abort, Heard())
+    result = ended(steps)
     assert result.outcome == "superseded"
     assert session.decodes == after - 1
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from warmline.backends.base import Abort
-from warmline.scheduler import Job, Scheduler
+from warmline.scheduler import Job, Priority, Scheduler
 
 
 @pytest.fixture
@@ -20,18 +21,23 @@ def scheduler() -> Iterator[Scheduler]:
 class Work:
     """A job that runs until it is told to end; remembers what happened."""
 
-    def __init__(self, log: list[str], name: str, key: object = None) -> None:
+    def __init__(self, log: list[str], name: str, key: object = None, **options: Any) -> None:
         self.began, self.end, self.ended = threading.Event(), threading.Event(), threading.Event()
         self.log, self.name = log, name
-        self.job = Job(self.run, lambda reason: log.append(f"{name} {reason}"), key)
+        self.job = Job(self.run, lambda reason: log.append(f"{name} {reason}"), key, **options)
 
-    def run(self, abort: Abort) -> None:
+    def run(self, abort: Abort) -> Iterator[None]:
         self.log.append(f"{self.name} began")
         self.began.set()
         while not abort.is_set() and not self.end.wait(0.001):
-            pass
+            yield
         self.log.append(f"{self.name} ended")
         self.ended.set()
+
+
+def ended(*works: Work) -> None:
+    for work in works:
+        assert work.ended.wait(10)
 
 
 def test_jobs_run_one_at_a_time_in_order(scheduler: Scheduler) -> None:
@@ -102,3 +108,84 @@ def test_closing_stops_what_runs_and_refuses_what_comes() -> None:
     assert {"running stopping", "waiting stopping", "late stopping"} <= set(log)
     assert "waiting began" not in log
     scheduler.close()
+
+
+def test_a_completion_interrupts_a_chat_which_then_goes_on(scheduler: Scheduler) -> None:
+    log: list[str] = []
+    chat = Work(log, "chat", priority=Priority.CHAT)
+    completion = Work(log, "completion")
+    scheduler.submit(chat.job)
+    assert chat.began.wait(10)
+    completion.end.set()
+    scheduler.submit(completion.job)
+    assert completion.ended.wait(10)
+    assert not chat.ended.is_set()
+    chat.end.set()
+    ended(chat)
+    assert log == ["chat began", "completion began", "completion ended", "chat ended"]
+    assert scheduler.preemptions == 1
+
+
+def test_a_chat_never_interrupts_a_completion_nor_another_chat(scheduler: Scheduler) -> None:
+    log: list[str] = []
+    first, second = Work(log, "first", priority=Priority.CHAT), Work(log, "second", priority=Priority.CHAT)
+    completion = Work(log, "completion")
+    scheduler.submit(completion.job)
+    assert completion.began.wait(10)
+    scheduler.submit(first.job)
+    scheduler.submit(second.job)
+    completion.end.set()
+    assert first.began.wait(10)
+    first.end.set()
+    second.end.set()
+    ended(first, second)
+    assert log == [f"{who} {what}" for who in ("completion", "first", "second") for what in ("began", "ended")]
+
+
+@pytest.mark.parametrize("priority", [Priority.COMPLETION, Priority.CHAT])
+def test_real_work_ends_pre_warming_at_once(scheduler: Scheduler, priority: Priority) -> None:
+    log: list[str] = []
+    running, waiting = (Work(log, name, priority=Priority.PREWARM) for name in ("running", "waiting"))
+    scheduler.submit(running.job)
+    assert running.began.wait(10)
+    scheduler.submit(waiting.job)
+    real = Work(log, "real", priority=priority)
+    real.end.set()
+    scheduler.submit(real.job)
+    assert log.count("running preempted") == log.count("waiting preempted") == 1
+    ended(real)
+    assert "waiting began" not in log
+
+
+def test_clients_take_turns(scheduler: Scheduler) -> None:
+    log: list[str] = []
+    blocker = Work(log, "blocker", client="busy")
+    scheduler.submit(blocker.job)
+    assert blocker.began.wait(10)
+    many = [Work(log, f"busy{index}", client="busy") for index in range(3)]
+    one = Work(log, "other0", client="other")
+    for work in [*many, one]:
+        work.end.set()
+        scheduler.submit(work.job)
+    blocker.end.set()
+    ended(*many, one)
+    assert [line for line in log if line.endswith("began")][1:] == [
+        "other0 began",
+        "busy0 began",
+        "busy1 began",
+        "busy2 began",
+    ]
+
+
+def test_an_interrupted_chat_can_be_cancelled(scheduler: Scheduler) -> None:
+    log: list[str] = []
+    chat, completion = Work(log, "chat", priority=Priority.CHAT), Work(log, "completion")
+    scheduler.submit(chat.job)
+    assert chat.began.wait(10)
+    scheduler.submit(completion.job)
+    assert completion.began.wait(10)
+    scheduler.cancel(chat.job)
+    assert "chat cancelled" in log
+    completion.end.set()
+    ended(chat)
+    assert log[-1] == "chat ended"

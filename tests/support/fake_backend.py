@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import gguf_writer as writer
 from warmline.artifacts.gguf import read_header
-from warmline.backends.base import Abort, Aborted, AdapterOnDisk, BaseFacts, ContextConfig
+from warmline.backends.base import Abort, Aborted, AdapterOnDisk, BaseFacts, ContextConfig, Prefill
 from warmline.errors import BackendError
 from warmline.variant import Sampling
 
@@ -63,20 +63,26 @@ class FakeSession:
         self.closed = False
         self.on_decode = on_decode
 
-    def prefill(self, prompt: Sequence[int], abort: Abort) -> int:
-        if abort.is_set():
-            raise Aborted(abort.reason)
+    def prefill(self, prompt: Sequence[int], abort: Abort) -> Prefill:
         kept = 0
         while kept < min(len(self.tokens), len(prompt) - 1) and self.tokens[kept] == prompt[kept]:
             kept += 1
-        self.tokens = list(prompt)
-        return kept
+        del self.tokens[kept:]
+        return Prefill(kept, self._batches(prompt, kept, abort))
 
-    def restart_sampling(self) -> None:
-        pass
+    def _batches(self, prompt: Sequence[int], start: int, abort: Abort) -> Iterator[None]:
+        for at in range(start, len(prompt), 64):
+            if abort.is_set():
+                raise Aborted(abort.reason)
+            self.tokens.extend(prompt[at : at + 64])
+            yield
 
-    def sample(self, sampling: Sampling) -> int:
-        return self.script[self.decodes % len(self.script)]
+    def new_sampler(self, sampling: Sampling) -> FakeSession:
+        return FakeSession(script=self.script)
+
+    def pick(self) -> int:
+        self.decodes += 1
+        return self.script[(self.decodes - 1) % len(self.script)]
 
     def decode(self, token: int, abort: Abort) -> None:
         if callable(self.on_decode):
@@ -85,6 +91,13 @@ class FakeSession:
             raise Aborted(abort.reason)
         self.decodes += 1
         self.tokens.append(token)
+
+    def save(self) -> bytes:
+        return repr(self.tokens).encode()
+
+    def restore(self, tokens: Sequence[int], data: bytes, lineage: Sequence[object] = ()) -> bool:
+        self.tokens = list(tokens)
+        return data == repr(self.tokens).encode()
 
     def close(self) -> None:
         self.closed = True

@@ -9,7 +9,7 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
@@ -30,6 +30,8 @@ __all__ = [
     "BaseFacts",
     "BaseModelHandle",
     "ContextConfig",
+    "Prefill",
+    "Sampler",
     "Session",
     "Step",
     "default_threads",
@@ -126,6 +128,30 @@ class ContextConfig:
         return ContextIdentity(n_ctx=self.n_ctx, type_k=self.type_k, type_v=self.type_v)
 
 
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """A prefill that has begun: the tokens that were in the KV before and really stayed, and the batches to run."""
+
+    reused: int
+    batches: Iterator[None]
+
+    def run(self) -> int:
+        """Run all batches without a pause; return `reused`."""
+        for _ in self.batches:
+            pass
+        return self.reused
+
+
+class Sampler(Protocol):
+    """Picks tokens; one for each generation, so that one seed gives one text whoever else runs in between."""
+
+    def pick(self) -> int:
+        """Pick the next token from the session's latest logits."""
+
+    def close(self) -> None:
+        """Free it. Idempotent."""
+
+
 class Session(Protocol):
     """One context under one identity: a KV cache, the adapters that filled it, and the tokens that are in it."""
 
@@ -144,30 +170,36 @@ class Session(Protocol):
         The batch size picks the CPU kernel and moves logits, so only a replay of these very calls is bit-identical.
         """
 
-    def restart_sampling(self) -> None:
-        """Begin sampling anew, so that one seed gives one text."""
+    def prefill(self, prompt: Sequence[int], abort: Abort) -> Prefill:
+        """Trim the KV to what `prompt` shares with it, and return how to bring it to exactly `prompt`.
 
-    def prefill(self, prompt: Sequence[int], abort: Abort) -> int:
-        """Bring the KV to exactly `prompt` and compute the last token's logits.
-
-        Returns the number of reused tokens: those that were in the KV before and really stayed.
+        When the batches are through, the last token's logits are there. The batches raise `Aborted` (whole batches
+        done so far stay and are reused by a later prefill) and BackendError ``backend.decode``.
 
         Raises
         ------
-        Aborted
-            Whole batches done so far stay and are reused by a later prefill.
         BackendError
-            ``backend.decode``.
+            ``backend.prompt``: empty, or longer than the context.
         """
 
-    def sample(self, sampling: Sampling) -> int:
-        """Pick the next token from the latest logits."""
+    def new_sampler(self, sampling: Sampling) -> Sampler:
+        """Make a sampler over this session's latest logits, with a random state of its own."""
 
     def decode(self, token: int, abort: Abort) -> None:
-        """Append one token and compute the next logits; raises as `prefill`."""
+        """Append one token and compute the next logits; raises as a prefill's batches do."""
 
     def logits(self) -> NDArray[np.float32]:
         """Copy the latest logits, shape (n_vocab,), float32."""
+
+    def save(self) -> bytes:
+        """Copy the KV of all `tokens` out of the context, in the backend's own format."""
+
+    def restore(self, tokens: Sequence[int], data: bytes, lineage: Sequence[Step] = ()) -> bool:
+        """Put back what `save` gave for `tokens`, in place of what is there; tell whether all of it is there now.
+
+        The caller vouches for the identity: the native library checks the structure alone. After False the context
+        is empty.
+        """
 
     def close(self) -> None:
         """Free the context. Idempotent."""

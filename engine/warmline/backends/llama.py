@@ -284,7 +284,7 @@ class LlamaModel:
         ]
         try:
             for session in (plain, adapted):
-                session.prefill(prompt, Abort())
+                session.prefill(prompt, Abort()).run()
             change = abs(adapted.logits() - plain.logits())
         finally:
             plain.close()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BackendError
 from ..kv.prefix import common_prefix
-from .base import Abort, Aborted, ContextConfig, Step, libc
+from .base import Abort, Aborted, ContextConfig, Prefill, Step, libc
 from .native import captured_log, last_words, llama
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ class LlamaSession:
         self._n_vocab = n_vocab
         self._tokens: list[int] = []
         self._lineage: list[Step] | None = [] if config.record else None
-        self._sampler: tuple[Sampling, int] | None = None
         params = self._lib.llama_context_default_params()
         params.n_ctx = config.n_ctx
         params.n_batch = params.n_ubatch = min(config.n_batch, config.n_ctx)
@@ -69,6 +68,13 @@ class LlamaSession:
             )
 
     @property
+    def pointer(self) -> Any:
+        """The native context."""
+        if self._context is None:
+            raise BackendError("the context was closed", code="backend.closed", remedy="Ask again")
+        return self._context
+
+    @property
     def closed(self) -> bool:
         """Whether the context was freed."""
         return self._context is None
@@ -88,7 +94,7 @@ class LlamaSession:
         """See `Session.lineage`."""
         return self._lineage or ()
 
-    def prefill(self, prompt: Sequence[int], abort: Abort) -> int:
+    def prefill(self, prompt: Sequence[int], abort: Abort) -> Prefill:
         """See `Session.prefill`."""
         if not prompt:
             raise BackendError("the prompt is empty", code="backend.prompt", remedy="Report this: it is our fault")
@@ -100,9 +106,12 @@ class LlamaSession:
             )
         # The last token is always decoded again: its logits are what is asked for.
         reused = self._keep(min(common_prefix(self._tokens, prompt), len(prompt) - 1))
-        for start in range(reused, len(prompt), self._n_batch):
-            self._decode(prompt[start : start + self._n_batch], abort)
-        return reused
+        return Prefill(reused, self._batches(prompt, reused, abort))
+
+    def _batches(self, prompt: Sequence[int], start: int, abort: Abort) -> Iterator[None]:
+        for at in range(start, len(prompt), self._n_batch):
+            self._decode(prompt[at : at + self._n_batch], abort)
+            yield
 
     def _keep(self, count: int) -> int:
         """Trim the KV to its first `count` tokens and return how many really stayed."""
@@ -126,6 +135,31 @@ class LlamaSession:
             else:
                 self._decode(step[1], Abort())
 
+    def save(self) -> bytes:
+        """See `Session.save`."""
+        size = self._lib.llama_state_seq_get_size(self._context, _SEQUENCE)
+        buffer = (ctypes.c_uint8 * size)()
+        written = self._lib.llama_state_seq_get_data(self._context, buffer, size, _SEQUENCE)
+        return bytes(memoryview(buffer)[:written])
+
+    def restore(self, tokens: Sequence[int], data: bytes, lineage: Sequence[Step] = ()) -> bool:
+        """See `Session.restore`."""
+        self._lib.llama_memory_clear(self._memory, True)
+        self._tokens.clear()
+        self._record(("keep", 0))
+        buffer = ctypes.cast(ctypes.c_char_p(data), ctypes.POINTER(ctypes.c_uint8))
+        with captured_log():
+            taken = self._lib.llama_state_seq_set_data(self._context, buffer, len(data), _SEQUENCE)
+        first = self._lib.llama_memory_seq_pos_min(self._memory, _SEQUENCE)
+        last = self._lib.llama_memory_seq_pos_max(self._memory, _SEQUENCE)
+        if taken != len(data) or first != 0 or last != len(tokens) - 1:
+            self._lib.llama_memory_clear(self._memory, True)
+            return False
+        self._tokens.extend(tokens)
+        if self._lineage is not None:
+            self._lineage.extend(lineage)
+        return True
+
     def _record(self, step: Step) -> None:
         if self._lineage is None:
             return
@@ -141,16 +175,15 @@ class LlamaSession:
     def _decode(self, tokens: Sequence[int], abort: Abort) -> None:
         if abort.is_set():
             raise Aborted(abort.reason)
-        if self._context is None:
-            raise BackendError("the context was closed", code="backend.closed", remedy="Ask again")
+        context = self.pointer
         if abort is not self._abort:
-            self._lib.llama_set_abort_callback(self._context, self._poll, abort.address)
+            self._lib.llama_set_abort_callback(context, self._poll, abort.address)
             self._abort = abort  # keeps the flag alive while native code may read it
         size = len(tokens)
         array = (self._lib.llama_token * size)(*tokens)  # the batch only points at it
         batch = self._lib.llama_batch_get_one(array, size)
         with captured_log() as log:
-            result = self._lib.llama_decode(self._context, batch)
+            result = self._lib.llama_decode(context, batch)
         if result == 0:
             self._tokens.extend(tokens)
             self._record(("decode", tuple(tokens)))
@@ -171,36 +204,9 @@ class LlamaSession:
             remedy="Raise profile.n_ctx" if result == _NO_SLOT else "Run `warmline status`, then try again",
         )
 
-    def sample(self, sampling: Sampling) -> int:
-        """See `Session.sample`."""
-        if self._sampler is None or self._sampler[0] != sampling:
-            self._free_sampler()
-            self._sampler = (sampling, self._make_sampler(sampling))
-        return int(self._lib.llama_sampler_sample(self._sampler[1], self._context, -1))
-
-    def restart_sampling(self) -> None:
-        """Forget the random state, so that one seed gives one text."""
-        self._free_sampler()
-
-    def _make_sampler(self, sampling: Sampling) -> int:
-        chain: int = self._lib.llama_sampler_chain_init(self._lib.llama_sampler_chain_default_params())
-        if sampling.temperature == 0:
-            parts = [self._lib.llama_sampler_init_greedy()]
-        else:
-            parts = [
-                self._lib.llama_sampler_init_top_k(sampling.top_k),
-                self._lib.llama_sampler_init_top_p(sampling.top_p, 1),
-                self._lib.llama_sampler_init_temp(sampling.temperature),
-                self._lib.llama_sampler_init_dist(sampling.seed),
-            ]
-        for part in parts:
-            self._lib.llama_sampler_chain_add(chain, part)
-        return chain
-
-    def _free_sampler(self) -> None:
-        if self._sampler is not None:
-            self._lib.llama_sampler_free(self._sampler[1])
-            self._sampler = None
+    def new_sampler(self, sampling: Sampling) -> LlamaSampler:
+        """See `Session.new_sampler`."""
+        return LlamaSampler(self, sampling)
 
     def logits(self) -> NDArray[np.float32]:
         """Copy the latest logits, shape (n_vocab,), float32."""
@@ -211,8 +217,37 @@ class LlamaSession:
 
     def close(self) -> None:
         """Free the context. Idempotent."""
-        self._free_sampler()
         if self._context is not None:
             self._lib.llama_free(self._context)
             self._context = None
             self._tokens.clear()
+
+
+class LlamaSampler:
+    """A chain of native samplers with its own random state (`Sampler`)."""
+
+    def __init__(self, session: LlamaSession, sampling: Sampling) -> None:
+        self._lib = llama()
+        self._session = session
+        self._chain: int | None = self._lib.llama_sampler_chain_init(self._lib.llama_sampler_chain_default_params())
+        if sampling.temperature == 0:
+            parts = [self._lib.llama_sampler_init_greedy()]
+        else:
+            parts = [
+                self._lib.llama_sampler_init_top_k(sampling.top_k),
+                self._lib.llama_sampler_init_top_p(sampling.top_p, 1),
+                self._lib.llama_sampler_init_temp(sampling.temperature),
+                self._lib.llama_sampler_init_dist(sampling.seed),
+            ]
+        for part in parts:
+            self._lib.llama_sampler_chain_add(self._chain, part)
+
+    def pick(self) -> int:
+        """See `Sampler.pick`."""
+        return int(self._lib.llama_sampler_sample(self._chain, self._session.pointer, -1))
+
+    def close(self) -> None:
+        """Free the chain. Idempotent."""
+        if self._chain is not None:
+            self._lib.llama_sampler_free(self._chain)
+            self._chain = None

@@ -49,12 +49,20 @@ def open_session(model: LlamaModel, *adapters: AdapterOnDisk, n_ctx: int = 512, 
     return session
 
 
+def pick(session: LlamaSession, sampling: Sampling = GREEDY) -> int:
+    sampler = session.new_sampler(sampling)
+    try:
+        return sampler.pick()
+    finally:
+        sampler.close()
+
+
 def go_on(model: LlamaModel, session: LlamaSession, count: int) -> tuple[str, list[np.ndarray]]:
     """Decode greedily; return the text and the logits before each token."""
     text, logits = b"", []
     for _ in range(count):
         logits.append(session.logits())
-        token = session.sample(GREEDY)
+        token = pick(session)
         assert token == int(np.argmax(logits[-1]))
         text += model.piece(token)
         session.decode(token, Abort())
@@ -64,7 +72,7 @@ def go_on(model: LlamaModel, session: LlamaSession, count: int) -> tuple[str, li
 def complete(model: LlamaModel, text: str, *adapters: AdapterOnDisk, count: int = 16) -> str:
     session = open_session(model, *adapters)
     try:
-        session.prefill(model.tokenize(text), Abort())
+        session.prefill(model.tokenize(text), Abort()).run()
         return go_on(model, session, count)[0]
     finally:
         session.close()
@@ -108,12 +116,12 @@ def test_special_texts_become_tokens_only_where_asked(model: LlamaModel) -> None
 def test_typing_on_reuses_all_but_the_end(model: LlamaModel) -> None:
     session = open_session(model)
     prompt = model.tokenize(TEXT)
-    assert session.prefill(prompt, Abort()) == 0
+    assert session.prefill(prompt, Abort()).run() == 0
     longer = model.tokenize(TEXT + "self")
-    reused = session.prefill(longer, Abort())
+    reused = session.prefill(longer, Abort()).run()
     assert reused >= len(prompt) - 1
     assert list(session.tokens) == longer
-    assert session.prefill(longer, Abort()) == len(longer) - 1
+    assert session.prefill(longer, Abort()).run() == len(longer) - 1
     session.close()
 
 
@@ -121,11 +129,11 @@ def test_typing_on_reuses_all_but_the_end(model: LlamaModel) -> None:
 def test_a_replay_of_the_same_calls_is_bit_identical(model: LlamaModel, adapters: tuple[Path, ...]) -> None:
     used = [adapter(path) for path in adapters]
     session = open_session(model, *used)
-    session.prefill(model.tokenize(TEXT), Abort())
+    session.prefill(model.tokenize(TEXT), Abort()).run()
     go_on(model, session, 5)
-    session.prefill(model.tokenize("something else entirely"), Abort())
-    session.prefill(model.tokenize("something else, and more of it"), Abort())
-    session.prefill(model.tokenize(TEXT + "a"), Abort())
+    session.prefill(model.tokenize("something else entirely"), Abort()).run()
+    session.prefill(model.tokenize("something else, and more of it"), Abort()).run()
+    session.prefill(model.tokenize(TEXT + "a"), Abort()).run()
     again = open_session(model, *used)
     again.replay(session.lineage)
     assert list(again.tokens) == list(session.tokens)
@@ -140,10 +148,10 @@ def test_a_planted_fault_breaks_that_equality(model: LlamaModel) -> None:
     clean, dirty = open_session(model), open_session(model, adapter(ACME))
     prompt = model.tokenize(TEXT)
     for session in (clean, dirty):
-        session.prefill(prompt[:-1], Abort())
+        session.prefill(prompt[:-1], Abort()).run()
     dirty._lib.llama_set_adapters_lora(dirty._context, None, 0, None)
     for session in (clean, dirty):
-        session.prefill(prompt, Abort())
+        session.prefill(prompt, Abort()).run()
     assert not np.array_equal(clean.logits(), dirty.logits())
     clean.close()
     dirty.close()
@@ -153,7 +161,7 @@ def test_row_6_base_after_adapters_is_a_process_that_never_loaded_one(model: Lla
     for adapters in ([adapter(ACME)], [adapter(ACME), adapter(FIM, -0.5)]):
         complete(model, TEXT, *adapters)
     session = open_session(model)
-    session.prefill(model.tokenize(TEXT), Abort())
+    session.prefill(model.tokenize(TEXT), Abort()).run()
     _, logits = go_on(model, session, 64)
     here = [hashlib.sha256(one.tobytes()).hexdigest() for one in logits]
     script = tmp_path / "fresh.py"
@@ -196,7 +204,7 @@ def test_row_3_every_scale_acts(model: LlamaModel) -> None:
     logits = []
     for scale in (1.0, 0.5, -1.0, -0.001):
         session = open_session(model, adapter(ACME, scale))
-        session.prefill(model.tokenize(TEXT), Abort())
+        session.prefill(model.tokenize(TEXT), Abort()).run()
         logits.append(session.logits())
         session.close()
     for index, one in enumerate(logits):
@@ -209,14 +217,14 @@ def test_sessions_of_several_identities_stand_side_by_side(model: LlamaModel) ->
     a, b, base = open_session(model, adapter(ACME)), open_session(model, adapter(FIM)), open_session(model)
     before = []
     for session in (a, b, base):
-        session.prefill(prompt, Abort())
+        session.prefill(prompt, Abort()).run()
         before.append(session.logits())
     for session, logits in zip((a, b, base), before, strict=True):
-        assert session.prefill(prompt, Abort()) == len(prompt) - 1
+        assert session.prefill(prompt, Abort()).run() == len(prompt) - 1
         again = open_session(model, *([adapter(ACME)] if session is a else [adapter(FIM)] if session is b else []))
         again.replay(session.lineage)
         np.testing.assert_array_equal(session.logits(), again.logits())
-        assert session.sample(GREEDY) == int(np.argmax(logits))
+        assert pick(session) == int(np.argmax(logits))
         again.close()
     for session in (a, b, base):
         session.close()
@@ -275,12 +283,12 @@ def test_a_prefill_is_stopped_and_goes_on_from_the_batches_that_were_done(model:
     thread = threading.Thread(target=watch)
     thread.start()
     with pytest.raises(Aborted):
-        session.prefill(prompt, abort)
+        session.prefill(prompt, abort).run()
     thread.join()
     kept = len(session.tokens)
     assert 128 <= kept < len(prompt)
     assert kept % 64 == 0
-    assert session.prefill(prompt[:400], Abort()) == min(kept, 399)
+    assert session.prefill(prompt[:400], Abort()).run() == min(kept, 399)
     again = open_session(model, n_ctx=4096, n_batch=64)
     again.replay(session.lineage)
     np.testing.assert_array_equal(again.logits(), session.logits())
@@ -295,12 +303,12 @@ def test_a_decode_in_flight_is_stopped_by_native_polling(model: LlamaModel) -> N
     abort = Abort()
     threading.Timer(0.05, abort.set, ("cancelled",)).start()
     with pytest.raises(Aborted):
-        session.prefill(prompt, abort)
+        session.prefill(prompt, abort).run()
     assert len(session.tokens) == 0
     short = prompt[:20]
-    assert session.prefill(short, Abort()) == 0
+    assert session.prefill(short, Abort()).run() == 0
     fresh = open_session(model, n_ctx=2048, n_batch=2048)
-    fresh.prefill(short, Abort())
+    fresh.prefill(short, Abort()).run()
     np.testing.assert_array_equal(fresh.logits(), session.logits())
     session.close()
     fresh.close()
@@ -310,11 +318,11 @@ def test_sampling_with_a_seed_is_repeatable_and_temperature_acts(model: LlamaMod
     def sampled(seed: int) -> list[int]:
         sampling = Sampling(temperature=1.5, top_k=0, top_p=1, seed=seed)
         session = open_session(model)
-        session.prefill(model.tokenize(TEXT), Abort())
-        session.restart_sampling()
+        session.prefill(model.tokenize(TEXT), Abort()).run()
+        sampler = session.new_sampler(sampling)
         tokens = []
         for _ in range(12):
-            tokens.append(session.sample(sampling))
+            tokens.append(sampler.pick())
             session.decode(tokens[-1], Abort())
         session.close()
         return tokens
@@ -326,18 +334,18 @@ def test_sampling_with_a_seed_is_repeatable_and_temperature_acts(model: LlamaMod
 def test_a_prompt_longer_than_the_context_is_an_error(model: LlamaModel) -> None:
     session = open_session(model, n_ctx=256)
     with pytest.raises(BackendError) as caught:
-        session.prefill([5] * 300, Abort())
+        session.prefill([5] * 300, Abort()).run()
     assert caught.value.code == "backend.prompt"
     session.close()
 
 
 def test_a_full_context_is_an_error_and_the_session_lives_on(model: LlamaModel) -> None:
     session = open_session(model, n_ctx=256)
-    session.prefill([5] * 256, Abort())
+    session.prefill([5] * 256, Abort()).run()
     with pytest.raises(BackendError) as caught:
         session.decode(5, Abort())
     assert caught.value.code == "backend.decode"
-    assert session.prefill([5] * 10, Abort()) == 9
+    assert session.prefill([5] * 10, Abort()).run() == 9
     session.close()
 
 

@@ -369,7 +369,7 @@ def test_a_long_document_is_cut_to_the_context_and_typing_keeps_the_kv(bench: Be
 def test_a_context_without_room_is_a_typed_error(bench: Bench) -> None:
     heard = bench.complete(bench.variant(n_ctx=128), max_tokens=120)
     assert heard.failure
-    assert (heard.failure.code, heard.failure.field) == ("backend.prompt", "profile.n_ctx")
+    assert (heard.failure.code, heard.failure.field) == ("prompt.room", "profile.n_ctx")
 
 
 def test_the_context_is_clamped_to_what_the_base_was_trained_for(bench: Bench) -> None:

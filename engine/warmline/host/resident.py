@@ -1,0 +1,135 @@
+"""What is loaded: bases, their live contexts, and what each adapter was measured to change."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+from ..backends.base import Backend, BaseModelHandle, Session
+from ..digests import DigestCache
+from ..errors import ArtifactError, VariantError
+from ..identity import Identity
+from ..kv.pool import ContextPool
+from ..variant import ResolvedVariant
+from ..verified import Verified, VerifiedAdapter, Verifier
+from .wire import VariantStatus
+
+
+class Residents:
+    """Bases and contexts in memory; used from the engine's thread, but for `verify` and `describe`.
+
+    Parameters
+    ----------
+    loading
+        Called with a base's name before its weights are loaded, and with the share that is loaded meanwhile.
+    max_bases
+        Bases that stay; the least recently used leaves first, unless an unfinished generation stands on it.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        digests: DigestCache,
+        approved: Callable[[str], bool],
+        pool: ContextPool,
+        loading: Callable[[str, float], None],
+        *,
+        max_bases: int = 1,
+    ) -> None:
+        self._backend = backend
+        self._verifier = Verifier(backend, digests, approved)
+        self._verifying = threading.Lock()
+        self._pool = pool
+        self._loading = loading
+        self._max_bases = max_bases
+        self._models: OrderedDict[str, BaseModelHandle] = OrderedDict()
+        self._effects: dict[tuple[str, str, str], float] = {}
+
+    def verify(self, variant: ResolvedVariant) -> Verified:
+        """See `Verifier.verify`; may be called from any thread."""
+        with self._verifying:
+            return self._verifier.verify(variant)
+
+    def describe(self, verified: Verified) -> VariantStatus:
+        """Describe a variant, with the effects that were measured so far; may be called from any thread."""
+        base = verified.identity.base
+        effects = {
+            adapter.digest: effect
+            for adapter in verified.identity.adapters
+            if (effect := self._effects.get((base, adapter.digest, adapter.effective_scale))) is not None
+        }
+        return verified.status(effects)
+
+    def is_live(self, identity: Identity) -> bool:
+        """Tell whether the identity has a context."""
+        return self._pool.get(identity) is not None
+
+    def model(self, verified: Verified) -> BaseModelHandle:
+        """Return the variant's base, loaded."""
+        digest = verified.identity.base
+        model = self._models.get(digest)
+        if model is None:
+            name = verified.variant.base.name
+            self._loading(name, 0.0)
+            self._make_room()
+            model = self._models[digest] = self._backend.load(
+                verified.variant.base.path, digest, lambda share: self._loading(name, share)
+            )
+        self._models.move_to_end(digest)
+        return model
+
+    def session(self, verified: Verified) -> Session:
+        """Return the identity's own context, made if need be: adapters loaded, their effect proven.
+
+        Raises
+        ------
+        WarmlineError
+            Typed; an adapter that changes nothing is ``variant.no_effect``.
+        """
+        model = self.model(verified)
+        session = self._pool.get(verified.identity)
+        if session is None:
+            for index, adapter in enumerate(verified.adapters):
+                self._check_effect(verified, model, index, adapter)
+            adapters = [adapter.on_disk for adapter in verified.adapters]
+            session = self._pool.put(verified.identity, lambda: model.open_session(adapters, verified.context))
+        return session
+
+    def close(self) -> None:
+        """Free contexts, then bases, then the library's rest."""
+        self._pool.close()
+        for model in self._models.values():
+            model.close()
+        self._models.clear()
+        self._backend.close()
+
+    def _make_room(self) -> None:
+        busy = self._pool.pinned_bases
+        for digest in [digest for digest in self._models if digest not in busy]:
+            if len(self._models) < self._max_bases:
+                return
+            self._pool.drop(digest)
+            self._models.pop(digest).close()
+
+    def _check_effect(self, verified: Verified, model: BaseModelHandle, index: int, adapter: VerifiedAdapter) -> None:
+        scale = verified.identity.adapters[index].effective_scale
+        key = (verified.identity.base, adapter.digest, scale)
+        effect = self._effects.get(key)
+        if effect is None:
+            try:
+                effect = self._effects[key] = model.probe_effect(adapter.on_disk)
+            except ArtifactError as error:
+                error.message = f"{error.file}: {error.message}" if error.file else error.message
+                error.file, error.field = verified.variant.file, f"adapters[{index}].path"
+                raise
+        if effect == 0 or math.isnan(effect):
+            what = "changes nothing" if effect == 0 else "makes the model's output undefined (NaN)"
+            raise VariantError(
+                f"adapter `{adapter.spec.name}` {what} on this base",
+                code="variant.no_effect" if effect == 0 else "variant.nan_effect",
+                file=verified.variant.file,
+                field=f"adapters[{index}]",
+                remedy="Train or convert the adapter again, or leave it out of the variant",
+            )
