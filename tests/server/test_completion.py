@@ -11,12 +11,11 @@ import pytest
 from warmline.errors import ArtifactError, BackendError
 from warmline.host.wire import Outcome
 from warmline.variant import ResolvedVariant
-
 from warmline_server.completion import complete
 from warmline_server.lsp.documents import DocumentStore
 
 sys.path.insert(0, str(Path(__file__).parent / "lsp"))
-from scripted import ScriptedEngine  # noqa: E402
+from scripted import ScriptedEngine
 
 VARIANT = ResolvedVariant.model_validate(
     {"name": "v", "backend": "llama", "base": {"name": "b", "path": "/b"}, "adapters": (), "profile": {}, "file": "/v"}
@@ -25,9 +24,7 @@ VARIANT = ResolvedVariant.model_validate(
 
 async def run(engine: ScriptedEngine, text: str, line: int, column: int, **more: Any) -> Any:
     lines = DocumentStore().open("u", "python", 1, text)
-    return await complete(
-        engine, VARIANT, lines, line, column, client="c", document="u", language="python", **more
-    )
+    return await complete(engine, VARIANT, lines, line, column, client="c", document="u", language="python", **more)
 
 
 async def test_the_engine_gets_the_window_and_the_answer_is_shown() -> None:

@@ -1,4 +1,4 @@
-"""The `warmline` command: for people and, with --json, for programs. Importing it loads no native or protocol library."""
+"""The `warmline` command, for people and for programs (--json). Importing it loads no native or protocol library."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import sys
 
 
 def main() -> None:
-    """Run the command line of this process and leave with its exit code (`warmline_server.cli.output.Exit`)."""
-    from .app import run
+    """Run the command line of this process and leave with its exit code (`output.Exit`)."""
+    try:
+        from .app import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # during the imports, before `run` could see to it
+        code = 130
+    sys.exit(code)

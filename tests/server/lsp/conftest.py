@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest_asyncio
+
+sys.path.insert(0, str(Path(__file__).parent))  # the test modules share `scripted` and `editor`
 from scripted import Room, ScriptedEngine
 
 

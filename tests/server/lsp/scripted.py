@@ -26,7 +26,6 @@ from warmline.host.wire import (
     VariantStatus,
 )
 from warmline.variant import ResolvedVariant
-
 from warmline_server.lsp.initialize import Client
 from warmline_server.lsp.session import Session
 

@@ -8,7 +8,6 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from warmline_server.lsp.framing import MAX_BODY, Frames, FramingError, frame
 
 

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import converters, types
-
 from warmline_server.lsp.framing import Frames, frame
 from warmline_server.lsp.initialize import Client, answer, read_client
 from warmline_server.lsp.server import handshake

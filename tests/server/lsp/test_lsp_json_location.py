@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from warmline.variant import field_path
-
 from warmline_server.lsp.json_location import Span, locate, locate_duplicate, locate_key, syntax_error
 
 VARIANT = """{

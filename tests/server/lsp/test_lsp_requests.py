@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-
 from warmline_server.lsp.requests import LatestWins
 
 

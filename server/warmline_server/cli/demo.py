@@ -1,0 +1,165 @@
+"""`warmline demo`: the shipped examples completed by a base and by its variants, cold and warm, side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from .output import Output, cell, visible
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+    from warmline.host.wire import VariantStatus
+
+    from warmline_server.completion import Completion
+
+    from .document import Document
+    from .shipped import Prompt
+
+_STEPS: Final = {
+    "open": "the file is opened",
+    "type": "one more key",
+    "return": "back to it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One completion of the demo; `step` is a key of `_STEPS`."""
+
+    prompt: Prompt
+    step: str
+    variant: str
+    document: Document
+    cursor: tuple[int, int]
+    completion: Completion
+
+    def as_json(self) -> dict[str, Any]:
+        from .complete import result
+
+        values = result(self.variant, self.completion)
+        # What the backend kept says it, not what the demo had in mind; a few tokens that two files share are not it.
+        kv = "warm" if 2 * values["reused_tokens"] >= values["prompt_tokens"] > 0 else "cold"
+        return {"prompt": self.prompt.name, "file": self.prompt.file, "step": self.step, "kv": kv, **values}
+
+
+def command(as_json: Annotated[bool, typer.Option("--json", help="JSON for programs.")] = False) -> None:
+    """Complete the shipped examples with a base and its variants.
+
+    Shows texts side by side, times, reused tokens and where everything came from. For each prompt every variant
+    completes the file as it is opened, then after one more key, and at last the first variant is asked again (A, B,
+    A). JSON: a list of runs as of `complete --json`, with `prompt`, `file`, `step` and
+    `kv`, which is `warm` when at least half of the prompt's tokens were reused, else `cold`.
+    """
+    output = Output(as_json)
+    runs, statuses = asyncio.run(_run(output))
+    if as_json:
+        output.json([run.as_json() for run in runs])
+        return
+    from . import provenance
+
+    names = list(dict.fromkeys(run.prompt.name for run in runs))
+    for number, name in enumerate(names, 1):
+        of_prompt = [run for run in runs if run.prompt.name == name]
+        prompt = of_prompt[0].prompt
+        output.table(
+            cell(f"{number}. {prompt.name}: {prompt.file}:{prompt.at}", "bold"),
+            _excerpt(of_prompt[0]),
+            _texts(of_prompt),
+            _times(of_prompt),
+            cell(""),
+        )
+    backend = statuses[0].backend
+    output.table(cell(f"Where it came from ({backend.name} {backend.version})", "bold"), provenance.table(statuses))
+
+
+async def _run(output: Output) -> tuple[list[_Run], list[VariantStatus]]:
+    from . import shipped
+    from .complete import ask
+    from .document import parse_place, read
+    from .selection import select
+    from .session import engine
+
+    examples = shipped.folder()
+    prompts = shipped.prompts(examples)
+    names = list(dict.fromkeys(name for prompt in prompts for name in prompt.variants))
+    variants = {name: select(examples, name).variant for name in names}
+    runs: list[_Run] = []
+    async with engine(output, shipped.approved(examples)) as client:
+        statuses = []
+        for name, variant in variants.items():
+            with output.working(f"Loading {name}"):
+                # Loaded before the clock runs: a first token's time is prefill, not the disk.
+                statuses.append(await client.load(variant))
+        for prompt in prompts:
+            place = parse_place(f"{examples / prompt.file}:{prompt.at}")
+            document = read(place.file)
+            line, column = document.cursor(place)
+            typed = document.with_text(line, column, prompt.typed)
+            steps = [(step, name) for step in ("open", "type") for name in prompt.variants]
+            for step, name in [*steps, ("return", prompt.variants[0])]:
+                text, at = (document, column) if step == "open" else (typed, column + len(prompt.typed))
+                with output.working(f"{prompt.file}: {name}"):
+                    completion = await ask(client, variants[name], text, line, at, client="demo")
+                runs.append(_Run(prompt, step, name, text, (line, at), completion))
+    return runs, statuses
+
+
+def _excerpt(run: _Run) -> Text:
+    """Show the lines around the cursor, the cursor as a bar."""
+    from rich.text import Text
+
+    line, column = run.cursor
+    snapshot = run.document.snapshot
+    text = Text()
+    for number in range(max(line - 3, 0), min(line + 2, snapshot.line_count)):
+        content = snapshot.line(number)
+        before, after = (content[:column], content[column:]) if number == line else (content, "")
+        text.append(f"\n{number + 1:4}  {visible(before)}", style="dim")
+        if number == line:
+            text.append("|", style="bold green")
+            text.append(visible(after), style="dim")
+    return text
+
+
+def _texts(runs: list[_Run]) -> Table:
+    """Show what each variant suggests for the file as opened, beside each other."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    opened = [run for run in runs if run.step == "open"]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True)
+    cells = []
+    for run in opened:
+        table.add_column(cell(run.variant), ratio=1, overflow="fold")
+        text = run.completion.text
+        nothing = Text(f"(nothing: {run.completion.reason})", style="dim")
+        cells.append(Text(visible(text), style="green") if text is not None else nothing)
+    table.add_row(*cells)
+    return table
+
+
+def _times(runs: list[_Run]) -> Table:
+    from rich.table import Table
+
+    table = Table("step", "variant", "kv", "first token", "all", "reused tokens", "why", box=None, pad_edge=False)
+    for column in table.columns[3:6]:
+        column.justify = "right"
+    for run in runs:
+        values = run.as_json()
+        warm = values["kv"] == "warm"
+        table.add_row(
+            cell(_STEPS[run.step]),
+            cell(run.variant),
+            cell(values["kv"], "green" if warm else "cyan"),
+            cell(f"{values['ttft_ms'] or 0:.0f} ms"),
+            cell(f"{values['total_ms']:.0f} ms"),
+            cell(f"{values['reused_tokens']} of {values['prompt_tokens']}"),
+            cell(values["reason"] or values["shown"]),
+        )
+    return table

@@ -1,0 +1,36 @@
+"""`warmline lsp`: the language server on stdio, started by editors."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from .output import Exit
+
+_FOR_PEOPLE = """\
+This is Warmline's language server. It talks the Language Server Protocol on stdin and stdout, so an editor starts it:
+
+  VS Code    install the Warmline extension; it runs `warmline lsp`.
+
+  Neovim     in init.lua:
+               vim.lsp.config('warmline', {
+                 cmd = { 'warmline', 'lsp' },
+                 root_markers = { '.warmline' },
+               })
+               vim.lsp.enable('warmline')
+
+  others     command: warmline lsp    transport: stdio
+
+To see it work without an editor: warmline demo
+"""
+
+
+def command() -> None:
+    """Serve editors on stdio (an editor starts this)."""
+    if sys.stdin.isatty():
+        sys.stderr.write(_FOR_PEOPLE)
+        raise typer.Exit(Exit.USAGE)
+    from warmline_server.lsp.server import run_stdio
+
+    run_stdio()

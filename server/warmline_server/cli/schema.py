@@ -1,0 +1,25 @@
+"""`warmline schema`: the JSON Schemas of the files that people write."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from .output import Output
+
+
+class Kind(StrEnum):
+    """The kinds of files."""
+
+    VARIANT = "variant"
+    WORKSPACE = "workspace"
+    ADAPTER = "adapter"
+
+
+def command(kind: Annotated[Kind, typer.Argument(help="Which file.")]) -> None:
+    """Print the JSON Schema of a variant, workspace or adapter file, for editors and checkers."""
+    from warmline.variant import json_schema
+
+    Output(as_json=True).json(json_schema(kind.value))

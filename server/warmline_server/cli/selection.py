@@ -1,0 +1,47 @@
+"""Which variant a command works with: the one it was given, else the one that the workspace selects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from warmline.errors import ConfigError, VariantError
+from warmline.registry import Store, Workspace, find_workspace, warmline_home
+from warmline.variant import ResolvedVariant
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A variant and the workspace that it was looked up in, if there is one."""
+
+    variant: ResolvedVariant
+    workspace: Workspace | None
+
+
+def select(start: Path, name: str | None = None) -> Selection:
+    """Resolve the variant called `name`, or the one that the workspace at or above `start` selects.
+
+    A variant asked for by name runs as its own file says: the workspace's overrides belong to the workspace's choice.
+
+    Raises
+    ------
+    ConfigError, VariantError
+        As `registry.Store.resolve`; ``config.no_workspace`` when there is neither a name nor a workspace.
+    """
+    store = Store(warmline_home())
+    workspace = find_workspace(start)
+    if name is None:
+        if workspace is None:
+            raise ConfigError(
+                "no workspace selects a variant here",
+                code="config.no_workspace",
+                file=str(start),
+                remedy='Write .warmline/config.json with {"variant": NAME} at the top of the project, or use --variant',
+            )
+        return Selection(store.resolve_workspace(workspace), workspace)
+    try:
+        store.find(name, workspace)
+    except VariantError as error:
+        # The command line asked, not the workspace file; `warmline variant list` shows both places.
+        raise VariantError(error.message, code=error.code, field="--variant", remedy=error.remedy) from None
+    return Selection(store.resolve(name, workspace), workspace)

@@ -1,0 +1,161 @@
+"""`warmline trust`: approve, by digest, what a workspace brings."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .output import Output, cell
+
+if TYPE_CHECKING:
+    from warmline.trust import TrustStore
+
+app = typer.Typer(help="Approve, by digest, the models and adapters that a workspace brings.")
+
+_JSON = Annotated[bool, typer.Option("--json", help="JSON for programs.")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Artifact:
+    name: str
+    digest: str
+    file: str
+
+
+@app.callback()
+def group() -> None:
+    """Approve, by digest, the models and adapters that a workspace brings."""
+
+
+@app.command("list")
+def list_approvals(as_json: _JSON = False) -> None:
+    """List what you have approved."""
+    output = Output(as_json)
+    entries = _store().entries()
+    if as_json:
+        output.json([{"digest": digest, **entry} for digest, entry in sorted(entries.items())])
+        return
+    if not entries:
+        output.note(cell("Nothing is approved yet. In a workspace: warmline trust add --workspace"))
+        return
+    _show(output, [_Artifact(e.get("name", ""), digest, e.get("file", "")) for digest, e in sorted(entries.items())])
+
+
+@app.command("add")
+def add(
+    target: Annotated[
+        str | None, typer.Argument(metavar="[DIGEST|FILE]", help="A digest or file; with --workspace a folder in it.")
+    ] = None,
+    workspace: Annotated[bool, typer.Option("--workspace", help="What the workspace's variant brings.")] = False,
+    variant: Annotated[str | None, typer.Option(help="With --workspace: another variant than the current one.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
+    as_json: _JSON = False,
+) -> None:
+    """Approve a digest, a file's bytes, or all that a workspace's variant brings; shows the digests first."""
+    output = Output(as_json)
+    if workspace:
+        artifacts = _brought(Path(target or "."), variant)
+    elif target is None:
+        raise typer.BadParameter("name a digest or a file, or pass --workspace")
+    else:
+        artifacts = [_artifact(target)]
+    if not as_json and artifacts:
+        _show(output, artifacts)
+        if workspace and not yes and sys.stdin.isatty():
+            typer.confirm("Approve these bytes to be loaded?", abort=True, err=True)
+    store = _store()
+    for artifact in artifacts:
+        store.add(artifact.digest, name=artifact.name, file=artifact.file)
+    if as_json:
+        output.json([{"digest": each.digest, "name": each.name, "file": each.file} for each in artifacts])
+    else:
+        output.note(cell("Approved." if artifacts else "This variant brings nothing that needs approval."))
+
+
+@app.command("remove")
+def remove(
+    target: Annotated[str, typer.Argument(metavar="DIGEST|FILE", help="A digest, its first digits, or a file.")],
+    as_json: _JSON = False,
+) -> None:
+    """Take an approval back."""
+    from warmline.errors import TrustError
+
+    output = Output(as_json)
+    store = _store()
+    digests = [digest for digest in store.entries() if _begins(digest, target)] or [_artifact(target).digest]
+    if len(digests) > 1:
+        raise TrustError(
+            f"{len(digests)} approved digests begin with {target!r}",
+            code="trust.ambiguous",
+            remedy="Give more digits; warmline trust list shows them",
+        )
+    if not store.remove(digests[0]):
+        raise TrustError(
+            "this digest was not approved", code="trust.unknown", remedy="See what is: warmline trust list"
+        )
+    if as_json:
+        output.json({"removed": digests[0]})
+    else:
+        output.note(cell(f"Removed {digests[0]}"))
+
+
+def _store() -> TrustStore:
+    from warmline.registry import warmline_home
+    from warmline.trust import TrustStore
+
+    return TrustStore(warmline_home() / "trust.json")
+
+
+def _begins(digest: str, target: str) -> bool:
+    digits = target.removeprefix("sha256:")
+    return len(digits) >= 6 and digest.removeprefix("sha256:").startswith(digits)
+
+
+def _artifact(target: str) -> _Artifact:
+    """Name what a digest or a file on the command line means."""
+    from warmline.digests import DigestCache, is_digest
+
+    if is_digest(target):
+        return _Artifact("", target, "")
+    path = Path(target).absolute()
+    return _Artifact(path.parent.name if path.stem == "adapter" else path.stem, DigestCache().digest(path), str(path))
+
+
+def _brought(folder: Path, variant: str | None) -> list[_Artifact]:
+    """List what the variant takes from the workspace; a file that is not what the variant names is refused."""
+    from warmline.digests import DigestCache
+    from warmline.errors import ArtifactError
+
+    from .selection import select
+
+    resolved = select(folder, variant).variant
+    artifacts = []
+    parts = {"base": resolved.base} | {f"adapters[{index}]": each for index, each in enumerate(resolved.adapters)}
+    for field, part in parts.items():
+        if not part.workspace:
+            continue
+        digest = DigestCache().digest(part.path)
+        if part.digest and part.digest != digest:
+            raise ArtifactError(
+                f"{part.path}: the file has other content than expected: {digest}, not {part.digest}",
+                code="artifact.digest",
+                file=resolved.file,
+                field=f"{field}.digest",
+                remedy="Get the right file, or correct the digest if you meant to change it",
+            )
+        artifacts.append(_Artifact(part.name, digest, str(part.path)))
+    return artifacts
+
+
+def _show(output: Output, artifacts: list[_Artifact]) -> None:
+    from rich.table import Table
+
+    table = Table("digest", "name", "file", box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
+    for artifact in artifacts:
+        table.add_row(cell(artifact.digest), cell(artifact.name), cell(artifact.file))
+    output.table(table)

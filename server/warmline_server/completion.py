@@ -1,0 +1,166 @@
+"""One completion at a cursor, from document to shown text: what the language server and the command line share."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from warmline.errors import BackendError
+from warmline.host.client import EngineClient
+from warmline.host.wire import CompletionRequest, Delta, Done, Event, Outcome, Started
+from warmline.prompts.window import LineSource, WindowLimits, window
+from warmline.variant import ResolvedVariant
+
+from .suggest.context import Context
+from .suggest.pipeline import is_settled, suggest
+
+# No profile allows more than 4096 tokens; a backend that goes on past any text those could hold is not believed.
+_MAX_RAW: Final = 1 << 18
+
+#: `Completion.reason` of a request that a newer one for the same document replaced, and of one that was cancelled.
+SUPERSEDED: Final = "superseded"
+CANCELLED: Final = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What came of one request.
+
+    Attributes
+    ----------
+    text
+        What to insert at the cursor, with the document's line ends; None when there is nothing to show.
+    reason
+        ``shown``; ``superseded`` or ``cancelled``; ``length`` or ``deadline`` when the text ends where that cut it, a
+        half line left out; else the suggestion filter that cut or emptied the text.
+    started, done
+        The engine's first and last event. `done` is None when the decode was stopped because the shown text could not
+        change any more, `started` when the engine ended the request before it began.
+    outcome
+        How the decode ended, None when it was stopped.
+    total_ms
+        Milliseconds from the call until the answer.
+    """
+
+    text: str | None
+    reason: str
+    started: Started | None
+    done: Done | None
+    outcome: Outcome | None
+    total_ms: float
+
+
+async def complete(
+    engine: EngineClient,
+    variant: ResolvedVariant,
+    lines: LineSource,
+    line: int,
+    column: int,
+    *,
+    client: str,
+    document: str,
+    language: str = "",
+    path: str | None = None,
+    eol: str = "\n",
+    max_tokens: int | None = None,
+    multiline: bool = True,
+    stops: tuple[str, ...] = (),
+    max_predict_ms: int | None = None,
+    limits: WindowLimits | None = None,
+) -> Completion:
+    """Complete the text at a cursor.
+
+    Cancelling the task stops the decode within one token, and so does text that can't change what is shown any more.
+
+    Parameters
+    ----------
+    lines
+        The document; an immutable one, since it is read once, at the start.
+    line, column
+        The cursor, from 0, `column` in code points.
+    client, document
+        Who asks and about what: a newer request with the same two ends this one.
+    language
+        LSP language id, for the filters.
+    path
+        The file's path, if it has one, for the prompt.
+    eol
+        Line end of the inserted text.
+    max_tokens
+        At most so many, in place of the profile's.
+    multiline
+        False for a suggestion of one line.
+    stops
+        Texts that end a generation, besides those of the FIM format.
+    max_predict_ms
+        Milliseconds after the first token at which the decode ends with what it has.
+
+    Raises
+    ------
+    WarmlineError
+        What the engine raises; ``backend.protocol`` when it ends without saying how.
+    """
+    begun = time.perf_counter()
+    view = window(lines, line, column, limits)
+    context = Context(view.prefix, view.suffix, language, stops)
+    request = CompletionRequest(
+        client=client,
+        document=document,
+        variant=variant,
+        prefix=view.prefix,
+        suffix=view.suffix,
+        first_line=view.first_line,
+        path=path,
+        max_tokens=max_tokens,
+        stop=stops,
+        max_predict_ms=max_predict_ms,
+    )
+    started, done, raw = await _decode(engine.complete(request), context, multiline)
+    outcome = done.outcome if done else None
+    if outcome is Outcome.SUPERSEDED:
+        text, reason = None, SUPERSEDED
+    elif outcome is Outcome.CANCELLED:
+        text, reason = None, CANCELLED
+    else:
+        # Where the tokens ran out, the last line is half a line; after whole ones it is better left out.
+        ran_out = outcome in (Outcome.LENGTH, Outcome.DEADLINE)
+        kept = raw[: raw.rfind("\n") + 1] if ran_out and raw.rstrip("\n").find("\n") >= 0 else raw
+        suggestion = suggest(context, kept, multiline=multiline)
+        text, reason = suggestion.text, suggestion.reason
+        if outcome is not None and ran_out and reason == "shown":
+            reason = outcome.value
+    if text is not None and eol != "\n":
+        text = text.replace("\n", eol)
+    return Completion(text, reason, started, done, outcome, (time.perf_counter() - begun) * 1000)
+
+
+async def _decode(
+    events: AsyncIterator[Event], context: Context, multiline: bool
+) -> tuple[Started | None, Done | None, str]:
+    """Read events until the text is settled or the generation over; whatever happens, the decode is stopped then."""
+    started: Started | None = None
+    raw = ""
+    try:
+        async for event in events:
+            if isinstance(event, Done):
+                return started, event, event.text
+            if isinstance(event, Started):
+                started = event
+            elif isinstance(event, Delta):
+                raw += event.text
+                if is_settled(context, raw, multiline=multiline) or len(raw) > _MAX_RAW:
+                    return started, None, raw
+    finally:
+        # An async generator's own clean-up would wait for the garbage collector, and the decode with it.
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            with contextlib.suppress(StopAsyncIteration):
+                await close()
+    raise BackendError(
+        "the engine ended an answer without saying how",
+        code="backend.protocol",
+        remedy="Ask again; if it happens again, restart the server",
+    )

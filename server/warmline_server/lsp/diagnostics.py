@@ -1,0 +1,132 @@
+"""Errors as diagnostics: on the workspace or variant file, at the field that is to be mended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lsprotocol import types
+from warmline.errors import WarmlineError
+from warmline.variant import MAX_FILE_BYTES, ResolvedVariant
+
+from .documents import DocumentStore
+from .json_location import Span, locate, locate_duplicate, locate_key, syntax_error
+from .variants import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The file and the field that a person has to look at."""
+
+    path: Path
+    field: str | None
+
+
+def blame(error: WarmlineError, place: Place, variant: ResolvedVariant | None) -> Fault | None:
+    """Find the file and field that an error is about.
+
+    An error about a model or adapter file lands on the field of the variant file that names it: nobody opens a GGUF to
+    read what is wrong with it. An error that names no file lands where the variant is selected.
+    """
+    selected_in = place.workspace.file if place.workspace else None
+    if error.file is None:
+        if variant is not None and error.field is not None:
+            return Fault(Path(variant.file), error.field)
+        return _selection(selected_in, variant)
+    file = Path(error.file)
+    if variant is not None and not _same(file, Path(variant.file)):
+        digest = error.code.endswith(".digest")
+        names = [(variant.base.path, "base")]
+        names += [(adapter.path, f"adapters[{index}]") for index, adapter in enumerate(variant.adapters)]
+        for path, field in names:
+            if _same(path, file):
+                return Fault(Path(variant.file), f"{field}.digest" if digest else f"{field}.path")
+    if file.suffix == ".json":
+        return Fault(file, error.field)
+    return _selection(selected_in, variant)
+
+
+def _selection(selected_in: Path | None, variant: ResolvedVariant | None) -> Fault | None:
+    if selected_in is not None:
+        return Fault(selected_in, "variant")
+    return Fault(Path(variant.file), None) if variant is not None else None
+
+
+def _same(one: Path, other: Path) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def diagnostic(error: WarmlineError, fault: Fault, encoding: str) -> types.Diagnostic:
+    """Make the diagnostic, with a range in the file's text as it is on disk now."""
+    message = f"{error.message}. {error.remedy}" if error.remedy else error.message
+    if error.file is not None and not _same(Path(error.file), fault.path):
+        message = f"{error.file}: {message}"
+    return types.Diagnostic(
+        range=_range(_text(fault.path), error, fault.field, encoding),
+        message=message,
+        severity=types.DiagnosticSeverity.Error,
+        code=error.code,
+        source="warmline",
+    )
+
+
+def _range(text: str, error: WarmlineError, field: str | None, encoding: str) -> types.Range:
+    span = _span(text, error.code, field) or Span(0, 0)
+    # A document of its own, since positions follow LSP's line rules and the session's encoding.
+    document = DocumentStore(encoding).open("", "json", 0, text)
+    return types.Range(document.position_at(span.start), document.position_at(span.end))
+
+
+def _span(text: str, code: str, field: str | None) -> Span | None:
+    if code == "config.json":
+        return (locate_duplicate(text, field) if field else None) or syntax_error(text)
+    if code == "config.unknown_field":
+        return locate_key(text, field or "")
+    return locate(text, field or "")
+
+
+def _text(path: Path) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_FILE_BYTES).decode("utf-8-sig", "replace")
+    except OSError:
+        return ""
+
+
+class DiagnosticsBoard:
+    """What is published, so that it can be taken back; several places may blame one file.
+
+    Parameters
+    ----------
+    publish
+        Sends the diagnostics of a file, an empty list to clear it.
+    """
+
+    def __init__(self, publish: Callable[[Path, list[types.Diagnostic]], None]) -> None:
+        self._publish = publish
+        self._shown: dict[str, tuple[Path, types.Diagnostic]] = {}
+
+    def show(self, owner: str, path: Path, item: types.Diagnostic) -> None:
+        """Show a place's error, in place of the one it had."""
+        before = self._shown.get(owner)
+        if before == (path, item):
+            return
+        self._shown[owner] = (path, item)
+        if before is not None and before[0] != path:
+            self._send(before[0])
+        self._send(path)
+
+    def clear(self, owner: str) -> None:
+        """Take a place's error back, if it has one."""
+        before = self._shown.pop(owner, None)
+        if before is not None:
+            self._send(before[0])
+
+    def _send(self, path: Path) -> None:
+        items: list[types.Diagnostic] = []
+        for where, item in self._shown.values():
+            if where == path and item not in items:
+                items.append(item)
+        self._publish(path, items)

@@ -1,0 +1,161 @@
+"""The server on pygls, which is left with JSON-RPC and the order of things: documents, capabilities and state are ours.
+
+pygls' own document store splits lines where LSP doesn't, keeps positions past a line's end wrong and splits a long
+document again at each edit, so none of its built-in document handlers is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException, JsonRpcMethodNotFound
+from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol, lsp_method
+from warmline import __version__
+
+from . import (
+    completion,
+    hover,
+    initialize,
+    inline_completion,
+    status,
+    sync,
+    watched_files,
+    workspace_folders,
+)
+from .session import Session
+
+_NOT_KEPT: Final = (
+    types.TEXT_DOCUMENT_DID_OPEN,
+    types.TEXT_DOCUMENT_DID_CHANGE,
+    types.TEXT_DOCUMENT_DID_CLOSE,
+    types.NOTEBOOK_DOCUMENT_DID_OPEN,
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE,
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE,
+    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS,
+)
+
+_FEATURES: Final[tuple[tuple[str, Callable[..., Any]], ...]] = (
+    (types.TEXT_DOCUMENT_DID_OPEN, sync.did_open),
+    (types.TEXT_DOCUMENT_DID_CHANGE, sync.did_change),
+    (types.TEXT_DOCUMENT_DID_CLOSE, sync.did_close),
+    (types.TEXT_DOCUMENT_DID_SAVE, sync.did_save),
+    (types.TEXT_DOCUMENT_INLINE_COMPLETION, inline_completion.inline_completion),
+    (types.TEXT_DOCUMENT_COMPLETION, completion.completion),
+    (types.TEXT_DOCUMENT_HOVER, hover.hover),
+    (types.WORKSPACE_DID_CHANGE_WATCHED_FILES, watched_files.did_change_watched_files),
+    (types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS, workspace_folders.did_change_workspace_folders),
+    (status.METHOD, status.status),
+)
+
+
+class WarmlineProtocol(LanguageServerProtocol):
+    """pygls' protocol with these changes: nothing stays unanswered, no document is kept, `exit` is left to the loop."""
+
+    _server: WarmlineServer
+
+    def __init__(self, server: WarmlineServer, converter: Any) -> None:
+        super().__init__(server, converter)
+        for method in _NOT_KEPT:
+            self.fm.builtin_features.pop(method, None)
+
+    def receive(self, body: bytes) -> None:
+        """Take one message. A malformed request is answered as such: an unanswered one would hang the editor."""
+        try:
+            data = json.loads(body)
+        except (ValueError, RecursionError):
+            self._refuse(None, types.ErrorCodes.ParseError, "not JSON")
+            return
+        if not isinstance(data, dict) or data.get("jsonrpc") != "2.0":
+            self._refuse(None, types.ErrorCodes.InvalidRequest, "not a JSON-RPC 2.0 message")
+            return
+        request = data.get("id") if "method" in data else None
+        if request is not None and self._shutdown:
+            self._refuse(request, types.ErrorCodes.InvalidRequest, "the server is shutting down")
+            return
+        # pygls fails on methods that lsprotocol doesn't know when they come without parameters.
+        if "method" in data:
+            data.setdefault("params", None)
+        try:
+            message = self.structure_message(data)
+        except JsonRpcException:
+            if request is not None:
+                self._refuse(request, types.ErrorCodes.InvalidParams, "the parameters are not as the protocol says")
+            return
+        self.handle_message(message)
+
+    def _refuse(self, request: Any, code: types.ErrorCodes, message: str) -> None:
+        self._send_response(request, error=types.ResponseError(code=code.value, message=message))
+
+    @lsp_method(types.INITIALIZE)
+    def lsp_initialize(self, params: types.InitializeParams) -> None:  # type: ignore[override]
+        """Refuse: the one `initialize` of a session is answered before pygls is there (`server.run_stdio`)."""
+        raise JsonRpcException("initialize was answered already", code=types.ErrorCodes.InvalidRequest.value)
+
+    @lsp_method(types.INITIALIZED)
+    def lsp_initialized(self, *_: object) -> None:
+        """Ask the client to watch files."""
+        session = self._server.session
+        registration = watched_files.registration(session.client, session.home)
+        if registration is not None:
+            self.send_request(types.CLIENT_REGISTER_CAPABILITY, registration)
+
+    @lsp_method(types.EXIT)
+    def lsp_exit(self, *_: object) -> None:  # type: ignore[override]
+        """End the loop; pygls would leave by SystemExit from inside a handler, with the engine still at work."""
+        self._server.stop()
+
+    @property
+    def was_shut_down(self) -> bool:
+        """Whether the client said `shutdown`, so that leaving is in order."""
+        return self._shutdown
+
+
+class WarmlineServer(LanguageServer):
+    """The language server: wires methods to the session.
+
+    Parameters
+    ----------
+    make_session
+        Makes the session, given this server as its outlet.
+    stop
+        Ends the message loop.
+    """
+
+    protocol: WarmlineProtocol
+
+    def __init__(self, make_session: Callable[[WarmlineServer], Session], stop: Callable[[], None]) -> None:
+        # pygls logs whole messages, and those hold the user's text.
+        logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)
+        super().__init__("warmline", __version__, protocol_cls=WarmlineProtocol)
+        self.stop = stop
+        self.session = make_session(self)
+        for method, handler in _FEATURES:
+            self.feature(method)(handler)
+        self.command(initialize.STATUS_COMMAND)(status.status)
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification."""
+        self.protocol.notify(method, params)
+
+    def publish_diagnostics(self, uri: str, items: list[types.Diagnostic]) -> None:
+        """Send a file's diagnostics."""
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri=uri, diagnostics=items))
+
+    def log(self, kind: types.MessageType, text: str) -> None:
+        """Write to the editor's log."""
+        self.window_log_message(types.LogMessageParams(type=kind, message=text))
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """Log where a handler failed, but not with what words: they may hold the user's text."""
+        if isinstance(error, JsonRpcMethodNotFound):
+            return  # the client has its answer; what it asks for is no fault of ours
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+        self.log(types.MessageType.Error, f"internal error: {type(error).__name__}{where}")

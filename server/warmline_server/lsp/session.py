@@ -1,0 +1,273 @@
+"""One editor's session: its documents, the engine it asks, and what is wrong with the variants it uses.
+
+Everything here runs on the asyncio loop; the engine has threads of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import traceback
+import uuid
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from lsprotocol import types
+from warmline.errors import BackendError, WarmlineError
+from warmline.host.client import EngineClient
+from warmline.variant import ResolvedVariant
+
+from .. import completion
+from . import status, uris
+from .diagnostics import DiagnosticsBoard, blame, diagnostic
+from .documents import DocumentStore
+from .initialize import Client
+from .requests import LatestWins
+from .variants import Nowhere, Place, Variants
+
+
+class Outlet(Protocol):
+    """Where the session's messages to the editor go."""
+
+    def notify(self, method: str, params: dict[str, Any]) -> None: ...
+    def publish_diagnostics(self, uri: str, items: list[types.Diagnostic]) -> None: ...
+    def log(self, kind: types.MessageType, text: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try to use a place's variant; a later try's outcome outweighs an earlier one's, whenever it comes."""
+
+    number: int
+    place: Place
+
+
+class Session:
+    """State of one editor's session.
+
+    Parameters
+    ----------
+    client
+        What the editor can do.
+    home
+        The user's store.
+    outlet
+        Where messages to the editor go.
+    make_engine
+        Makes the engine on first need. Called in a thread, since importing native libraries takes long and the loop
+        goes on answering meanwhile; the engine's methods are called on the loop.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        home: Path,
+        outlet: Outlet,
+        make_engine: Callable[[], EngineClient],
+    ) -> None:
+        self.client = client
+        self.client_id = f"lsp-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.home = home
+        self.outlet = outlet
+        self.documents = DocumentStore(client.encoding)
+        roots = (path for path in map(uris.to_path, client.roots) if path is not None)
+        self.variants = Variants(home, tuple(roots))
+        self.requests: LatestWins[completion.Completion] = LatestWins()
+        self.status = status.StatusBoard(lambda report: outlet.notify(status.METHOD, report))
+        self.diagnostics = DiagnosticsBoard(self._publish)
+        self._make_engine = make_engine
+        self._engine: EngineClient | None = None
+        self._engine_lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._attempts = itertools.count(1)
+        self._judged: dict[str, int] = {}
+        self._failures: dict[str, tuple[str, WarmlineError]] = {}
+        self._usable: dict[str, ResolvedVariant] = {}
+        self._places: dict[str, Place] = {}
+        self._loading: dict[str, bool] = {}
+        self._current = ""
+
+    async def engine(self) -> EngineClient:
+        """Give the engine, made on first need.
+
+        Raises
+        ------
+        BackendError
+            ``backend.import``: its libraries can't be imported.
+        """
+        async with self._engine_lock:
+            if self._engine is None:
+                try:
+                    self._engine = await asyncio.to_thread(self._make_engine)
+                except (ImportError, OSError) as error:
+                    raise BackendError(
+                        f"the engine's libraries cannot be loaded: {error}",
+                        code="backend.import",
+                        remedy="Install Warmline again",
+                    ) from error
+                self._start(self._follow(self._engine))
+            return self._engine
+
+    async def status_now(self) -> dict[str, Any]:
+        """Give the status report as JSON data, after asking the engine if there is one."""
+        if self._engine is not None:
+            with contextlib.suppress(WarmlineError):
+                self.status.engine = await self._engine.status()
+        return self.status.report().model_dump(mode="json")
+
+    def prepare(self, uri: str) -> None:
+        """Load the variant of a document that was opened, unless it is known to work as it is."""
+        place = self.variants.place(uri)
+        if isinstance(place, Nowhere):
+            return
+        self._turn_to(place)
+        try:
+            known = self._usable.get(place.name) == self.variants.resolve(place)
+        except WarmlineError:
+            known = False
+        if not known:
+            self._load(place)
+
+    def refresh(self) -> None:
+        """Resolve and load again whatever is in use."""
+        for place in list(self._places.values()):
+            self._load(place)
+
+    def begin(self, place: Place) -> Attempt:
+        """Begin to use a place's variant; end with `failed` or `worked`."""
+        self._turn_to(place)
+        return Attempt(next(self._attempts), place)
+
+    def failed(self, attempt: Attempt, variant: ResolvedVariant | None, error: Exception) -> None:
+        """Show what went wrong: status, diagnostics, log."""
+        if not self._counts(attempt):
+            return
+        name = attempt.place.name
+        known = error if isinstance(error, WarmlineError) else self._unexpected(error)
+        selected = variant.name if variant else self.variants.selected_name(attempt.place)
+        news = self._failures.get(name, ("", None))[1]
+        if news is None or news.to_dict() != known.to_dict():
+            self.outlet.log(types.MessageType.Error, f"{known.code}: {known}")
+        self._usable.pop(name, None)
+        self._failures[name] = (selected, known)
+        fault = blame(known, attempt.place, variant)
+        if fault is not None:
+            self.diagnostics.show(name, fault.path, diagnostic(known, fault, self.client.encoding))
+        else:
+            self.diagnostics.clear(name)
+        self._show_current()
+
+    def worked(self, attempt: Attempt, variant: ResolvedVariant) -> None:
+        """Take back what was shown as wrong."""
+        if not self._counts(attempt):
+            return
+        name = attempt.place.name
+        self._usable[name] = variant
+        self._failures.pop(name, None)
+        self.diagnostics.clear(name)
+        self._show_current()
+
+    def suggested(self, reason: str, result: completion.Completion | None = None) -> None:
+        """Note why the latest request showed what it did, and how its decode went."""
+        self.status.suggestion = reason
+        if result is not None and result.started is not None:
+            started = result.started
+            self.status.last = status.LastReport(
+                reused_tokens=started.reused_tokens,
+                prompt_tokens=started.prompt_tokens,
+                reason=started.reason,
+                ttft_ms=started.ttft_ms,
+                total_ms=result.total_ms,
+            )
+        self.status.publish()
+
+    async def close(self) -> None:
+        """Stop everything and let go of the engine."""
+        self.requests.stop_all()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await engine.close()
+
+    def _turn_to(self, place: Place) -> None:
+        self._places[place.name] = place
+        if self._current != place.name:
+            self._current = place.name
+            self._show_current()
+
+    def _show_current(self) -> None:
+        failure = self._failures.get(self._current)
+        if failure is not None:
+            self.status.fail(*failure)
+        else:
+            self.status.mend()
+
+    def _counts(self, attempt: Attempt) -> bool:
+        name = attempt.place.name
+        if attempt.number < self._judged.get(name, 0):
+            return False
+        self._judged[name] = attempt.number
+        return True
+
+    def _unexpected(self, error: Exception) -> WarmlineError:
+        # Where, not what: an exception's text may hold document text, which no log gets.
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown place"
+        return WarmlineError(
+            f"unexpected {type(error).__name__} at {where}",
+            code="internal",
+            remedy="Ask again; if it stays, restart the server and report this",
+        )
+
+    def _load(self, place: Place) -> None:
+        # While a load runs, any number of changes make one further load, begun after the last of them.
+        if place.name in self._loading:
+            self._loading[place.name] = True
+            return
+        self._loading[place.name] = False
+        self._start(self._load_until_settled(place))
+
+    async def _load_until_settled(self, place: Place) -> None:
+        try:
+            while True:
+                await self._load_once(place)
+                if not self._loading[place.name]:
+                    return
+                self._loading[place.name] = False
+        finally:
+            del self._loading[place.name]
+
+    async def _load_once(self, place: Place) -> None:
+        attempt = Attempt(next(self._attempts), place)
+        variant: ResolvedVariant | None = None
+        try:
+            variant = self.variants.resolve(place)
+            await (await self.engine()).load(variant)
+        except Exception as error:
+            self.failed(attempt, variant, error)
+        else:
+            self.worked(attempt, variant)
+
+    async def _follow(self, engine: EngineClient) -> None:
+        """Pass the engine's states on for as long as it lives."""
+        try:
+            async for state in engine.watch():
+                self.status.engine = state
+                self.status.publish()
+        except Exception as error:
+            known = error if isinstance(error, WarmlineError) else self._unexpected(error)
+            self.outlet.log(types.MessageType.Error, f"the engine's state can't be followed: {known}")
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _publish(self, path: Path, items: list[types.Diagnostic]) -> None:
+        self.outlet.publish_diagnostics(uris.to_uri(path), items)

@@ -1,0 +1,115 @@
+"""Which variant a document works with: its own folder's workspace file, looked for upward, else the user's `default`.
+
+Nothing is kept between two questions. Finding and reading three small files costs less than a millisecond, and a copy
+kept by mtime and size can be wrong: two writes within one tick of the file system's clock look alike, and a link in a
+path may lead elsewhere without any of the files it joins being touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from warmline.errors import WarmlineError
+from warmline.registry import WORKSPACE_FOLDER, Store, Workspace, find_workspace
+from warmline.variant import ResolvedVariant
+
+from . import uris
+
+NO_WORKSPACE: Final = "no-workspace"
+DEFAULT_VARIANT: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What selects a variant: a workspace file, or, without one, the user's own `default` variant."""
+
+    workspace: Workspace | None
+
+    @property
+    def name(self) -> str:
+        """Path of the file that selects, as the key under which its state is kept; `default` without one."""
+        return str(self.workspace.file) if self.workspace else DEFAULT_VARIANT
+
+
+@dataclass(frozen=True, slots=True)
+class Nowhere:
+    """No variant at all, and why: ``no-workspace`` or ``scheme:<scheme>``."""
+
+    reason: str
+
+
+class Variants:
+    """Finds places and resolves them.
+
+    Parameters
+    ----------
+    home
+        The user's store.
+    roots
+        Workspace folders, for documents without a file.
+    """
+
+    def __init__(self, home: Path, roots: tuple[Path, ...] = ()) -> None:
+        self.store = Store(home)
+        self.roots = roots
+
+    def place(self, uri: str) -> Place | Nowhere:
+        """Find what selects a document's variant."""
+        kind = uris.scheme(uri)
+        if kind == "untitled":
+            folder = self.roots[0] if self.roots else None
+        elif (path := uris.to_path(uri)) is not None:
+            folder = path.parent
+        else:
+            return Nowhere(f"scheme:{kind}")
+        workspace = find_workspace(folder) if folder else None
+        if workspace is None and not self._has_default():
+            return Nowhere(NO_WORKSPACE)
+        return Place(workspace)
+
+    def resolve(self, place: Place) -> ResolvedVariant:
+        """Resolve the selected variant.
+
+        Raises
+        ------
+        WarmlineError
+            As `Store.resolve_workspace`.
+        """
+        if place.workspace is None:
+            return self.store.resolve(DEFAULT_VARIANT)
+        return self.store.resolve_workspace(place.workspace)
+
+    def selected_name(self, place: Place) -> str:
+        """Give the name that is selected, also when it can't be resolved; empty when it can't even be read."""
+        if place.workspace is None:
+            return DEFAULT_VARIANT
+        try:
+            return place.workspace.load().variant
+        except WarmlineError:
+            return ""
+
+    def described_by(self, path: Path) -> Place | None:
+        """Tell what a workspace file at `path` selects; None when it is none."""
+        if path.name != "config.json" or path.parent.name != WORKSPACE_FOLDER:
+            return None
+        return Place(Workspace(path.parent.parent, path))
+
+    def variant_file(self, path: Path) -> tuple[str, Workspace | None] | None:
+        """Tell by which name, and in which workspace, a variant file at `path` is found; None when it is none."""
+        if path.suffix != ".json":
+            return None
+        folder = path.parent
+        if folder.name == "variants" and folder.parent.name == WORKSPACE_FOLDER:
+            root = folder.parent.parent
+            return path.stem, Workspace(root, folder.parent / "config.json")
+        if folder.parent == self.store.home / "variants":
+            return f"{folder.name}/{path.stem}", None
+        return None
+
+    def _has_default(self) -> bool:
+        return any(
+            (self.store.home / "variants" / backend / f"{DEFAULT_VARIANT}.json").is_file()
+            for backend in ("llama", "openvino")
+        )

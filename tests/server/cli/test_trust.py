@@ -1,0 +1,97 @@
+"""`warmline trust`: approvals are by digest, listed before they are given, and can be taken back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from warmline.digests import DigestCache
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def project(tmp_path: Path, examples: Path) -> Path:
+    """A copy of the example workspace that a test may change."""
+    return Path(shutil.copytree(examples, tmp_path / "project"))
+
+
+def approved(warmline: Run) -> list[str]:
+    return [entry["digest"] for entry in warmline("trust", "list", "--json").json]
+
+
+def test_a_file_is_approved_by_its_bytes(warmline: Run, project: Path) -> None:
+    adapter = project / "adapters" / "acme-style" / "adapter.gguf"
+    digest = DigestCache().digest(adapter)
+    done = warmline("trust", "add", adapter)
+    assert done.code == 0
+    assert digest in done.out
+    entries = warmline("trust", "list", "--json").json
+    assert [(entry["digest"], entry["name"]) for entry in entries] == [(digest, "acme-style")]
+    adapter.write_bytes(adapter.read_bytes() + b"\0")
+    assert warmline("trust", "remove", adapter, "--json").json["error"]["code"] == "trust.unknown"
+    assert approved(warmline) == [digest]
+
+
+def test_a_workspace_is_approved_with_a_list_of_what_it_brings(warmline: Run, project: Path) -> None:
+    done = warmline("trust", "add", "--workspace", cwd=project)
+    assert done.code == 0
+    digest = json.loads((project / "adapters/acme-style/adapter.json").read_text())["digest"]
+    assert digest in done.out
+    assert "acme-style" in done.out
+    # Only the current variant's: the base comes from a package, and fim-python is not selected.
+    assert approved(warmline) == [digest]
+    again = warmline("trust", "add", "--workspace", "--variant", "fim-python", "--json", cwd=project)
+    assert [entry["name"] for entry in again.json] == ["fim-python"]
+    assert len(approved(warmline)) == 2
+
+
+def test_a_workspace_whose_file_was_changed_is_not_approved(warmline: Run, project: Path) -> None:
+    adapter = project / "adapters" / "acme-style" / "adapter.gguf"
+    adapter.write_bytes(adapter.read_bytes() + b"\0")
+    error = warmline("trust", "add", "--workspace", "--json", cwd=project).json["error"]
+    assert (error["code"], error["field"]) == ("artifact.digest", "adapters[0].digest")
+    assert approved(warmline) == []
+
+
+def test_a_variant_that_brings_nothing_needs_no_approval(warmline: Run, project: Path) -> None:
+    done = warmline("trust", "add", "--workspace", "--variant", "base", "--json", cwd=project)
+    assert (done.code, done.json) == (0, [])
+
+
+def test_an_approval_is_taken_back_by_its_first_digits(warmline: Run) -> None:
+    digests = ["sha256:" + "a" * 63 + end for end in "01"]
+    for digest in digests:
+        assert warmline("trust", "add", digest).code == 0
+    assert warmline("trust", "remove", "a" * 12, "--json").json["error"]["code"] == "trust.ambiguous"
+    assert warmline("trust", "remove", digests[0], "--json").json == {"removed": digests[0]}
+    assert warmline("trust", "remove", "a" * 12).code == 0
+    assert approved(warmline) == []
+
+
+@pytest.mark.parametrize("target", ["sha256:123", "no-such-file.gguf", "/"])
+def test_what_is_neither_a_digest_nor_a_file(warmline: Run, target: str) -> None:
+    done = warmline("trust", "add", target, "--json")
+    assert done.code == 1
+    assert done.json["error"]["remedy"]
+
+
+def test_a_damaged_store_is_reported_and_kept(warmline: Run, home: Path) -> None:
+    (home / "trust.json").write_text("{")
+    error = warmline("trust", "add", "sha256:" + "a" * 64, "--json").json["error"]
+    assert error["code"] == "trust.store"
+    assert (home / "trust.json").read_text() == "{"
+
+
+@pytest.mark.model
+def test_approval_opens_the_way_and_removal_closes_it(warmline: Run, project: Path) -> None:
+    place = "ledger.py:22:14"
+    assert warmline("complete", place, "--json", cwd=project).json["error"]["code"] == "trust.unapproved"
+    (digest,) = [entry["digest"] for entry in warmline("trust", "add", "--workspace", "--json", cwd=project).json]
+    assert warmline("complete", place, "--json", cwd=project).code == 0
+    assert warmline("trust", "remove", digest).code == 0
+    assert warmline("complete", place, "--json", cwd=project).json["error"]["code"] == "trust.unapproved"

@@ -1,0 +1,111 @@
+"""Hover: provenance as a table, in which data stays data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lsprotocol import types
+from markdown_it import MarkdownIt
+from scripted import Room
+from warmline.errors import ArtifactError
+from warmline_server.lsp.hover import hover
+from warmline_server.lsp.initialize import Client
+from warmline_server.lsp.markdown import escape, plain, table
+
+Make = Callable[..., Room]
+MARKDOWN = Client(markdown=True)
+
+
+async def ask(room: Room, path: Path) -> Any:
+    params = types.HoverParams(types.TextDocumentIdentifier(path.as_uri()), types.Position(0, 0))
+    return await hover(room.ls, params)
+
+
+async def test_the_workspace_file_shows_the_variant_it_selects(room: Make) -> None:
+    one = room(client=MARKDOWN)
+    shown = await ask(one, one.config)
+    assert shown.contents.kind == types.MarkupKind.Markdown
+    html = MarkdownIt("gfm-like", {"linkify": False}).render(shown.contents.value)
+    assert "<table>" in html
+    for text in ("acme", "111111111111", "bbbbbbbbbbbb", "style", "1, effective 2", "unverified", "scripted 1", "4096"):
+        assert text in html, text
+
+
+async def test_variant_files_show_themselves_in_the_store_and_in_the_workspace(room: Make) -> None:
+    one = room()
+    shown = await ask(one, one.variant_path("plain"))
+    assert shown.contents.kind == types.MarkupKind.PlainText
+    assert "Variant: plain" in shown.contents.value
+    assert "Adapters: none" in shown.contents.value
+    own = one.root / ".warmline" / "variants" / "mine.json"
+    one.write(own, {"name": "mine", "base": {"path": "../b.gguf"}})
+    assert "Variant: mine" in (await ask(one, own)).contents.value
+
+
+async def test_other_files_have_no_hover(room: Make) -> None:
+    one = room()
+    for path in (one.root / "config.json", one.root / "src" / "a.py", one.home / "variants" / "x.json"):
+        assert await ask(one, path) is None
+    params = types.HoverParams(types.TextDocumentIdentifier("git:/x"), types.Position(0, 0))
+    assert await hover(one.ls, params) is None
+
+
+async def test_a_broken_file_shows_its_error_and_the_remedy(room: Make) -> None:
+    one = room(client=MARKDOWN)
+    one.select("acne")
+    html = MarkdownIt().render((await ask(one, one.config)).contents.value)
+    assert "variant.unknown" in html
+    assert "Did you mean" in html
+    one.select("acme")
+    one.engine.error = ArtifactError("it is gone", code="artifact.missing", remedy="Put it back")
+    html = MarkdownIt().render((await ask(one, one.config)).contents.value)
+    assert "it is gone" in html
+    assert "Put it back" in html
+
+
+@pytest.mark.parametrize(
+    "evil",
+    [
+        "[click](command:evil)",
+        "![x](https://example.org/x.png)",
+        "<img src=x onerror=alert(1)>",
+        "https://example.org",
+        "www.example.org",
+        "a|b",
+        "`code`",
+        "**bold**",
+        "# head",
+        "line\n\n# head",
+        "&lt;b&gt;",
+        "\\",
+        "~~x~~",
+    ],
+)
+def test_names_and_metadata_are_data(evil: str) -> None:
+    parser = MarkdownIt("commonmark").enable("table").enable("strikethrough")
+    html = parser.render(table([("Name", "Value"), ("Source", evil)]))
+    for mark in ("<a", "<img", "<code", "<strong", "<h1", "<s>"):
+        assert mark not in html
+    assert html.count("<td>") == 2
+    assert "://" not in table([("a", evil)])  # GFM makes links of bare addresses
+
+
+@given(st.text())
+def test_escaped_text_renders_as_itself(text: str) -> None:
+    tokens = MarkdownIt("commonmark").parseInline(escape(text))
+    rendered = "".join(child.content for token in tokens for child in token.children or [])
+    assert rendered == plain(text)
+
+
+@given(st.text())
+def test_plain_text_is_one_bounded_line_of_visible_characters(text: str) -> None:
+    line = plain(text)
+    assert len(line) <= 300
+    assert "\n" not in line
+    assert "\u202e" not in line
+    assert "\x1b" not in line

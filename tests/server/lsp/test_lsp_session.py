@@ -1,0 +1,226 @@
+"""Which variant answers, what is loaded when, and how errors come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from scripted import Room, describe, inline_params
+from warmline.errors import ArtifactError
+from warmline.host.wire import EngineStatus, State
+from warmline_server.lsp import sync, watched_files, workspace_folders
+from warmline_server.lsp.initialize import Client
+from warmline_server.lsp.inline_completion import inline_completion
+from warmline_server.lsp.status import StatusReport
+from warmline_server.lsp.variants import Place
+from warmline_server.lsp.watched_files import registration
+
+Make = Callable[..., Room]
+
+
+async def shown(room: Room, uri: str) -> bool:
+    return bool(await inline_completion(room.ls, inline_params(uri, 0, 4)))
+
+
+def opened(room: Room, uri: str, text: str = "x = ") -> None:
+    sync.did_open(room.ls, types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, "python", 1, text)))
+
+
+async def test_opening_a_document_loads_its_variant_once(room: Make) -> None:
+    one = room("1")
+    opened(one, one.uri("src/a.py"))
+    await one.engine.asked.wait()
+    await asyncio.sleep(0)
+    opened(one, one.uri("src/b.py"))
+    assert await shown(one, one.uri("src/b.py"))
+    assert [variant.name for variant in one.engine.loads] == ["acme"]
+
+
+async def test_an_error_shows_when_the_document_opens_and_goes_when_the_file_is_mended(room: Make) -> None:
+    one = room("1")
+    one.select("acne")
+    opened(one, one.uri())
+    config = one.config.as_uri()
+    await one.memory.until(lambda memory: memory.diagnostics.get(config))
+    [item] = one.memory.diagnostics[config]
+    assert item.code == "variant.unknown"
+    assert "Did you mean `acme`?" in item.message
+    assert (item.range.start.line, item.range.start.character) == (1, 13)
+    assert one.memory.statuses[-1]["variant"] == "acne"
+    one.select("acme")
+    watched_files.did_change_watched_files(
+        one.ls, types.DidChangeWatchedFilesParams([types.FileEvent(config, types.FileChangeType.Changed)])
+    )
+    await one.memory.until(lambda memory: memory.diagnostics.get(config) == [])
+    assert one.memory.statuses[-1]["error"] is None
+
+
+async def test_without_any_watcher_the_next_request_sees_the_mended_file(room: Make) -> None:
+    one = room("1")
+    one.write(one.config, '{"variant": ')
+    uri = one.open("x = ")
+    assert not await shown(one, uri)
+    one.select("plain")
+    assert await shown(one, uri)
+    assert one.engine.requests[-1].variant.name == "plain"
+    assert one.memory.diagnostics[one.config.as_uri()] == []
+
+
+async def test_each_request_runs_the_variant_that_the_file_names_now(room: Make) -> None:
+    one = room("1")
+    uri = one.open("x = ")
+    for name in ("acme", "plain", "acme"):
+        one.select(name)
+        assert await shown(one, uri)
+    assert [request.variant.name for request in one.engine.requests] == ["acme", "plain", "acme"]
+
+
+async def test_saving_a_workspace_file_looks_again(room: Make) -> None:
+    one = room("1")
+    uri = one.open("x = ")
+    assert await shown(one, uri)
+    one.select("plain")
+    saved = types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(one.config.as_uri()))
+    sync.did_save(one.ls, saved)
+    await one.engine.asked.wait()
+    other = types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(uri))
+    sync.did_save(one.ls, other)
+    assert await shown(one, uri)
+    assert [variant.name for variant in one.engine.loads] == ["plain"]
+
+
+async def test_many_changes_in_a_row_make_one_more_load(room: Make) -> None:
+    one = room("1")
+    opened(one, one.uri())
+    for _ in range(50):
+        one.session.refresh()
+    await one.engine.asked.wait()
+    assert await shown(one, one.uri())
+    assert len(one.engine.loads) <= 2
+
+
+async def test_a_late_failure_of_an_earlier_try_does_not_hide_a_later_success(room: Make) -> None:
+    one = room("1")
+    place = one.session.variants.place(one.uri())
+    assert isinstance(place, Place)
+    early, late = one.session.begin(place), one.session.begin(place)
+    one.session.worked(late, one.session.variants.resolve(place))
+    one.session.failed(early, None, ArtifactError("gone"))
+    assert one.session.status.report().error is None
+
+
+async def test_without_a_workspace_there_is_nothing_and_a_reason(room: Make, tmp_path: Path) -> None:
+    one = room("1")
+    uri = (tmp_path / "elsewhere.py").as_uri()
+    one.session.documents.open(uri, "python", 1, "x = ")
+    assert not await shown(one, uri)
+    assert one.memory.statuses[-1]["suggestion"] == "no-workspace"
+    one.variant("default", {"base": {"path": str(one.base)}})
+    assert await shown(one, uri)
+    assert one.engine.requests[-1].variant.name == "default"
+
+
+async def test_each_document_has_the_variant_of_its_own_folder(room: Make) -> None:
+    one = room("1")
+    one.write(one.root / "inner" / ".warmline" / "config.json", {"variant": "plain"})
+    outer, inner = one.open("x = "), one.open("x = ", "inner/b.py")
+    assert await shown(one, outer)
+    assert await shown(one, inner)
+    assert [request.variant.name for request in one.engine.requests] == ["acme", "plain"]
+
+
+async def test_an_error_in_one_folder_is_not_anothers(room: Make) -> None:
+    one = room("1")
+    one.write(one.root / "inner" / ".warmline" / "config.json", {"variant": "nope"})
+    outer, inner = one.open("x = "), one.open("x = ", "inner/b.py")
+    assert not await shown(one, inner)
+    assert one.memory.statuses[-1]["state"] == "failed"
+    assert await shown(one, outer)
+    assert one.memory.statuses[-1]["error"] is None
+    inner_config = one.root / "inner" / ".warmline" / "config.json"
+    assert len(one.memory.diagnostics[inner_config.as_uri()]) == 1
+
+
+async def test_untitled_documents_use_the_first_workspace_folder(room: Make) -> None:
+    one = room("1")
+    one.session.documents.open("untitled:Untitled-1", "python", 1, "x = ")
+    assert not await shown(one, "untitled:Untitled-1")
+    folder = types.WorkspaceFolder(one.root.as_uri(), "ws")
+    event = types.WorkspaceFoldersChangeEvent(added=[folder], removed=[])
+    workspace_folders.did_change_workspace_folders(one.ls, types.DidChangeWorkspaceFoldersParams(event))
+    assert await shown(one, "untitled:Untitled-1")
+    gone = types.WorkspaceFoldersChangeEvent(added=[], removed=[folder])
+    workspace_folders.did_change_workspace_folders(one.ls, types.DidChangeWorkspaceFoldersParams(gone))
+    assert not await shown(one, "untitled:Untitled-1")
+
+
+async def test_closing_a_document_stops_its_decode(room: Make) -> None:
+    one = room("1")
+    one.engine.gate = asyncio.Event()
+    uri = one.open("x = ")
+    asked = asyncio.ensure_future(shown(one, uri))
+    await one.engine.asked.wait()
+    sync.did_close(one.ls, types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri)))
+    assert not await asked
+    assert one.session.documents.get(uri) is None
+
+
+async def test_a_refused_change_is_logged_without_its_text(room: Make) -> None:
+    one = room("1")
+    uri = one.open("x = ", version=7)
+    change = types.TextDocumentContentChangeWholeDocument("very secret")
+    identifier = types.VersionedTextDocumentIdentifier(version=3, uri=uri)
+    sync.did_change(one.ls, types.DidChangeTextDocumentParams(identifier, [change]))
+    assert len(one.memory.logs) == 1
+    assert "secret" not in one.memory.logs[0]
+
+
+async def test_the_engines_states_are_passed_on(room: Make) -> None:
+    one = room("1")
+    assert await shown(one, one.open("x = "))
+    variant = one.engine.requests[0].variant
+    one.engine.states.put_nowait(EngineStatus(state=State.BUSY, active=describe(variant)))
+    await one.memory.until(lambda memory: memory.statuses[-1]["state"] == "busy")
+    report = StatusReport.model_validate(one.memory.statuses[-1])
+    assert report.variant == "acme"
+    assert [(a.name, a.scale, a.effective_scale, a.verified) for a in report.adapters] == [("style", "1", "2", False)]
+    assert report.base is not None
+    assert report.context is not None
+    assert await one.session.status_now() == {**one.memory.statuses[-1], "state": "empty", **_nothing()}
+
+
+def _nothing() -> dict[str, Any]:
+    return {"variant": "", "identity": "", "base": None, "adapters": [], "backend": None, "context": None}
+
+
+async def test_an_engine_that_cannot_be_imported_is_an_error_the_user_sees(room: Make) -> None:
+    one = room("1")
+
+    def broken() -> Any:
+        raise ImportError("libllama.so: cannot open shared object file")
+
+    one.session._make_engine = broken
+    assert not await shown(one, one.open("x = "))
+    assert one.memory.statuses[-1]["error"]["code"] == "backend.import"
+
+
+async def test_closing_the_session_lets_go_of_the_engine(room: Make) -> None:
+    one = room("1")
+    assert await shown(one, one.open("x = "))
+    await one.session.close()
+    assert one.engine.closed
+
+
+def test_watchers_are_asked_for_only_where_the_client_can(tmp_path: Path) -> None:
+    assert registration(Client(), tmp_path) is None
+    plain = registration(Client(watches_files=True), tmp_path)
+    both = registration(Client(watches_files=True, relative_patterns=True), tmp_path)
+    assert plain is not None
+    assert both is not None
+    for params, count in ((plain, 1), (both, 2)):
+        [registered] = params.registrations
+        assert registered.register_options is not None
+        assert len(registered.register_options.watchers) == count
