@@ -18,6 +18,7 @@ from .digests import DigestCache, bytes_digest, open_regular, short
 from .errors import ArtifactError, BackendError, PromptError, TrustError, WarmlineError
 from .host.wire import AdapterStatus, BackendStatus, BaseStatus, ContextStatus, VariantStatus
 from .identity import AdapterIdentity, Identity, exact_decimal
+from .prompts.chat import ChatTemplate, choose_template
 from .prompts.fim import FimFormat, choose_fim
 from .variant import ResolvedAdapter, ResolvedBase, ResolvedVariant
 
@@ -109,6 +110,7 @@ class Verifier:
         self._digests = digests
         self._approved = approved
         self._headers: LRUCache[str, GGUFHeader] = LRUCache(_REMEMBERED)
+        self._templates: LRUCache[str, bool] = LRUCache(_REMEMBERED)
         self._adapters: LRUCache[tuple[str, str], AdapterSummary] = LRUCache(_REMEMBERED)
 
     def verify(self, variant: ResolvedVariant) -> Verified:
@@ -138,7 +140,9 @@ class Verifier:
         profile = variant.profile
         with _blamed(variant, "profile"):
             fim = choose_fim(profile.fim, facts.fim_tokens, facts.lookup, facts.end_of_generation)
-            template, source = resolve_template(profile.chat_template, facts.chat_template)
+            template, source = choose_template(profile.chat_template, facts.chat_template)
+            if source == "profile":
+                self._check_template(template)
             bos = _bos(variant, facts)
         n_ctx = min(profile.n_ctx, facts.n_ctx_train)
         context = ContextConfig(n_ctx=n_ctx, type_k=profile.type_k, type_v=profile.type_v)
@@ -160,6 +164,13 @@ class Verifier:
         return Verified(
             variant, identity, tuple(adapters), facts, fim, source, bos, context, clamped=n_ctx < profile.n_ctx
         )
+
+    def _check_template(self, text: str) -> None:
+        # The base's own template is compiled when somebody chats: completions do not need it.
+        digest = bytes_digest(text.encode("utf-8", "surrogatepass"))
+        if digest not in self._templates:
+            ChatTemplate(text)
+            self._templates[digest] = True
 
     def _base(self, base: ResolvedBase) -> str:
         with open_regular(base.path) as fd:
@@ -206,10 +217,6 @@ class Verifier:
                 file=str(artifact.path),
                 remedy=f"If you trust where it came from: warmline trust add {artifact.path}",
             )
-
-
-def resolve_template(override: str | None, own: str | None) -> tuple[str, str]:
-    return (override, "profile") if override is not None else (own or "", "base")
 
 
 def _bos(variant: ResolvedVariant, facts: BaseFacts) -> int | None:

@@ -2,7 +2,7 @@
 
 What a runtime ignores in silence comes out as another adapter than the one that was trained: DoRA without its
 magnitudes, patterns without their ranks, an initialisation that changed the base. Everything that two low-rank factors
-and one scale cannot express is refused here. Fields: PEFT's LoraConfig, versions 0.4 to 0.21.
+and one scale cannot express is refused here. The fields are those of PEFT's LoraConfig, up to 0.21.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ HARMLESS_FIELDS = frozenset(
         "qalora_group_size",
         "revision",
         "runtime_config",
-        "unsloth_version",
     }
 )
 

@@ -125,9 +125,19 @@ class _Vocabulary:
         self._lib = llama()
         self.model: int | None = model
         self._vocab = self._lib.llama_model_get_vocab(model)
+        # SentencePiece vocabularies put a space in front of whatever they are given.
+        self._puts_space = b"".join(map(self.piece, self._tokenize("x", special=False))) == b" x"
 
     def tokenize(self, text: str, *, special: bool) -> list[int]:
-        """Turn text into tokens without adding BOS or EOS; lone surrogates become U+FFFD."""
+        """Turn text into tokens without adding BOS, EOS or a space; lone surrogates become U+FFFD."""
+        if self._puts_space and text and not special:
+            lead = self._tokenize("\n", special=False)
+            tokens = self._tokenize("\n" + text, special=False)
+            if tokens[: len(lead)] == lead:
+                return tokens[len(lead) :]
+        return self._tokenize(text, special=special)
+
+    def _tokenize(self, text: str, *, special: bool) -> list[int]:
         data = text.encode("utf-8", "replace")
         size = len(data) + 16
         buffer = (self._lib.llama_token * size)()

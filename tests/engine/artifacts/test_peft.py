@@ -435,7 +435,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=2_000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1_000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(st.dictionaries(st.sampled_from(sorted(FULL_CONFIG)) | st.text(max_size=6), VALUES, max_size=4))
 def test_no_config_hurts(fields: dict[str, object]) -> None:
     try:
