@@ -24,9 +24,11 @@ Also reported
     CPU time: Warmline's whole process with the bench in it; llama-server's process and its client apart. *Outside the
     model*: what is left of Warmline's latency without llama_decode and llama_sampler_sample, and of llama-server's
     without the prompt and decode times that it reports itself (they include its sampling). So tokenising the prompt is
-    part of it on both sides; Warmline's share of that is named. Times are wall-clock milliseconds; a ratio is warmline / llama-server of the medians.
-    Texts are compared too. They may differ where both sides split a prompt into other batches, since the batch size
-    picks the kernel; so the share of equal texts is reported, and only other prompts are an error.
+    part of it on both sides; Warmline's share of that is named. Texts are compared too: they may differ where the two
+    split a prompt into other batches, since the batch size picks the kernel; so the share of equal texts is reported,
+    and only unequal numbers of prompt tokens are an error.
+
+Times are wall-clock milliseconds; a ratio is warmline / llama-server, of the medians.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ comes first.
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Generator, Hashable
 from enum import IntEnum
@@ -20,6 +21,9 @@ CANCELLED: Final = "cancelled"
 SUPERSEDED: Final = "superseded"
 PREEMPTED: Final = "preempted"
 STOPPING: Final = "stopping"
+FAILED: Final = "failed"
+
+_log = logging.getLogger(__name__)
 
 Work = Generator[None, None, None]
 
@@ -162,7 +166,13 @@ class Scheduler:
                 self._running = job
             if job is None:
                 return
-            if not job.step():
+            try:
+                more = job.step()
+            except Exception:  # a job that breaks its promise must not take the thread, and with it all others, along
+                _log.exception("a job failed outside of its own error handling")
+                job.drop(FAILED)
+                more = False
+            if not more:
                 job = None
 
     def _next(self, current: Job | None) -> Job | None:

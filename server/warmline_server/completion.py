@@ -127,8 +127,8 @@ async def complete(
     else:
         # Where the tokens ran out, the last line is half a line; after whole ones it is better left out.
         ran_out = outcome in (Outcome.LENGTH, Outcome.DEADLINE)
-        kept = raw[: raw.rfind("\n") + 1] if ran_out and raw.rstrip("\n").find("\n") >= 0 else raw
-        suggestion = suggest(context, kept, multiline=multiline)
+        whole_lines = raw[: raw.rfind("\n") + 1]
+        suggestion = suggest(context, whole_lines if ran_out and whole_lines.strip() else raw, multiline=multiline)
         text, reason = suggestion.text, suggestion.reason
         if outcome is not None and ran_out and reason == "shown":
             reason = outcome.value

@@ -189,3 +189,18 @@ def test_an_interrupted_chat_can_be_cancelled(scheduler: Scheduler) -> None:
     completion.end.set()
     ended(chat)
     assert log[-1] == "chat ended"
+
+
+def test_a_job_that_raises_is_told_and_the_thread_lives_on(scheduler: Scheduler) -> None:
+    log: list[str] = []
+
+    def burn(_abort: Abort) -> Iterator[None]:
+        yield
+        raise ZeroDivisionError
+
+    scheduler.submit(Job(burn, log.append))
+    after = Work(log, "after")
+    after.end.set()
+    scheduler.submit(after.job)
+    ended(after)
+    assert log == ["failed", "after began", "after ended"]

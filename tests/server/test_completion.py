@@ -66,6 +66,8 @@ async def test_a_half_line_where_the_tokens_ran_out_is_left_out() -> None:
     assert (result.text, result.reason) == ("a,", "length")
     result = await run(ScriptedEngine("only_li", outcome=Outcome.LENGTH), "call(", 0, 5)
     assert (result.text, result.reason) == ("only_li", "length")
+    result = await run(ScriptedEngine("\n    half", outcome=Outcome.LENGTH), "def f():", 0, 8)
+    assert (result.text, result.reason) == ("\n    half", "length")
 
 
 async def test_an_engine_that_ends_without_done_is_an_error() -> None:

@@ -99,13 +99,13 @@ class EventSink:
         self._receiver.event(Delta(text=piece))
 
 
-def why_cold(identity: Identity, before: Identity | None, *, live: bool, evicted: bool) -> str | None:
+def why_cold(identity: Identity, before: Identity | None, *, empty: bool, evicted: bool) -> str | None:
     """Name the reason for reusing nothing, should it come to that; None leaves it to the prefix."""
     if before is not None and before != identity:
         return f"identity:{identity.difference(before)}"
     if evicted:
         return "evicted"
-    return None if live else "cold"
+    return "cold" if empty else None
 
 
 def outcome(reason: str) -> Outcome:

@@ -166,9 +166,6 @@ class EngineService:
         return verified, self._residents.session(verified)
 
     def _complete(self, request: CompletionRequest, once: Once, abort: Abort) -> Steps:
-        verified = self._residents.verify(request.variant)
-        live = self._residents.is_live(verified.identity)
-        evicted = not live and self._pool.was_evicted(verified.identity)
         verified, session = self._session(request.variant)
         model = self._residents.model(verified)
         max_tokens = request.max_tokens or request.variant.profile.max_tokens
@@ -196,7 +193,13 @@ class EngineService:
         place = ("complete", request.client, request.document)
         before = self._last_identity.get(place)
         self._last_identity[place] = verified.identity
-        sink = EventSink(once, verified, len(prompt), why_cold(verified.identity, before, live=live, evicted=evicted))
+        why = why_cold(
+            verified.identity,
+            before,
+            empty=not session.tokens,
+            evicted=self._pool.was_evicted(verified.identity),
+        )
+        sink = EventSink(once, verified, len(prompt), why)
         limits = Limits(
             max_tokens=max_tokens,
             stop_ids=frozenset(verified.fim.stops) | verified.facts.end_of_generation,

@@ -156,6 +156,7 @@ def _show(output: Output, artifacts: list[_Artifact]) -> None:
 
     table = Table("digest", "name", "file", box=None, pad_edge=False)
     table.columns[0].no_wrap = True
+    table.columns[2].overflow = "fold"
     for artifact in artifacts:
         table.add_row(cell(artifact.digest), cell(artifact.name), cell(artifact.file))
     output.table(table)

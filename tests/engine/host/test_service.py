@@ -118,6 +118,13 @@ def test_each_reuse_has_its_named_reason(bench: Bench) -> None:
     assert bench.reason(b, document="another") == "warm"
 
 
+def test_the_first_request_after_loading_is_cold(bench: Bench) -> None:
+    loaded = threading.Event()
+    bench.service.load(bench.variant(), lambda _status: loaded.set(), lambda _error: None)
+    assert loaded.wait(10)
+    assert bench.reason(bench.variant()) == "cold"
+
+
 def test_an_evicted_context_says_so(bench: Bench) -> None:
     one, two, three = bench.variant(), bench.variant(bench.a), bench.variant(bench.b)
     for variant in (one, two, three):

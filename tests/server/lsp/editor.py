@@ -93,6 +93,11 @@ class Editor:
             self._news.clear()
             await self._news.wait()
 
+    async def until_diagnosed(self, file: Path, count: int = 1) -> None:
+        """Wait until a file has so many diagnostics."""
+        uri = file.as_uri()
+        await self.until(lambda: len(self.diagnostics.get(uri, ())) == count)
+
     def changed(self, path: Path) -> None:
         """Say that a watched file changed."""
         event = types.FileEvent(path.as_uri(), types.FileChangeType.Changed)
