@@ -11,14 +11,14 @@ from .output import Exit
 _FOR_PEOPLE = """\
 This is Warmline's language server. It talks the Language Server Protocol on stdin and stdout, so an editor starts it:
 
-  VS Code    install the Warmline extension; it runs `warmline lsp`.
-
-  Neovim     in init.lua:
+  Neovim     in init.lua (0.11 or newer):
                vim.lsp.config('warmline', {
                  cmd = { 'warmline', 'lsp' },
                  root_markers = { '.warmline' },
                })
                vim.lsp.enable('warmline')
+
+  VS Code    with an extension that starts language servers of one's choice; command and transport as below
 
   others     command: warmline lsp    transport: stdio
 
@@ -33,4 +33,4 @@ def command() -> None:
         raise typer.Exit(Exit.USAGE)
     from warmline_server.lsp.server import run_stdio
 
-    run_stdio()
+    raise typer.Exit(run_stdio())

@@ -17,9 +17,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import accumulate
 from operator import attrgetter
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from lsprotocol.types import Position
+if TYPE_CHECKING:
+    from lsprotocol.types import Position
+
 
 # The only line ends of LSP. str.splitlines knows eight more, and each of them would put the lines after it out of step.
 _LINE_END: Final = re.compile(r"\r\n?|\n")
@@ -305,6 +307,8 @@ class Snapshot:
         offset = min(max(offset, 0), self.length)
         line = self._text.line_of(offset)
         start, content = self._line_from(line)
+        from lsprotocol.types import Position  # half a second that completing from the command line need not spend
+
         return Position(line, _unit_count(content[: offset - start], self.encoding))
 
     def _line_from(self, line: int) -> tuple[int, str]:
