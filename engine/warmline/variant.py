@@ -1,29 +1,62 @@
-"""What people write in files: variants, workspace files, adapter records. Unknown fields are errors."""
+"""What people write in files: variants and workspace files. Unknown fields are errors."""
 
 from __future__ import annotations
 
-import difflib
-import json
-import os
 from decimal import Decimal
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from .digests import DIGEST_PATTERN, open_regular
-from .errors import ArtifactError, ConfigError
+from .filemodel import (
+    MAX_FILE_BYTES,
+    NAME_PATTERN,
+    Backend,
+    Digest,
+    FileModel,
+    Model,
+    Name,
+    Trust,
+    field_path,
+    load_file,
+    parse,
+)
 from .prompts.fim import FimProfile
+from .records import AdapterRecord, DeclaredBase
 
-NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,63}$"
+__all__ = [
+    "MAX_FILE_BYTES",
+    "MAX_SCALE",
+    "NAME_PATTERN",
+    "AdapterRecord",
+    "AdapterSpec",
+    "Backend",
+    "BaseRef",
+    "DeclaredBase",
+    "Digest",
+    "FileModel",
+    "KVType",
+    "Model",
+    "Name",
+    "Overrides",
+    "Profile",
+    "ResolvedAdapter",
+    "ResolvedBase",
+    "ResolvedVariant",
+    "Sampling",
+    "Scale",
+    "Trust",
+    "VariantFile",
+    "WorkspaceFile",
+    "field_path",
+    "json_schema",
+    "load_file",
+    "parse",
+]
+
 MAX_SCALE: Final = Decimal(4)
-MAX_FILE_BYTES: Final = 1 << 20
 
-Backend = Literal["llama", "openvino"]
 KVType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
-Name = Annotated[str, Field(pattern=NAME_PATTERN)]
-Digest = Annotated[str, Field(pattern=DIGEST_PATTERN)]
 
 
 def _checked_scale(value: Decimal) -> Decimal:
@@ -37,25 +70,6 @@ def _checked_scale(value: Decimal) -> Decimal:
 
 
 Scale = Annotated[Decimal, Field(allow_inf_nan=False), AfterValidator(_checked_scale)]
-
-
-class Trust(StrEnum):
-    """Who vouches for an artifact: a catalog that the user added, or the user alone."""
-
-    CURATED = "curated"
-    USER = "user"
-
-
-class Model(BaseModel):
-    """Base of all file models: immutable, unknown fields refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
-class FileModel(Model):
-    """Base of whole files: an editor may put ``$schema`` in them."""
-
-    json_schema: str | None = Field(default=None, alias="$schema", description="For editors; ignored.")
 
 
 class Sampling(Model):
@@ -89,9 +103,12 @@ class Profile(Model):
 
 
 class BaseRef(Model):
-    """Which base a variant stands on: exactly one of `path` and `package`."""
+    """Which base a variant stands on: an installed one by its `name` alone, or a file by `path` or `package`."""
 
-    name: Name | None = Field(default=None, description="What people call it; taken from the file when absent.")
+    name: Name | None = Field(
+        default=None,
+        description="An installed base (`warmline model list`); beside `path` or `package`, what people call that one.",
+    )
     path: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
         default=None, description="The model file, relative to this file."
     )
@@ -102,17 +119,24 @@ class BaseRef(Model):
 
     @model_validator(mode="after")
     def _one_place(self) -> BaseRef:
-        if (self.path is None) == (self.package is None):
-            raise ValueError("name exactly one of `path` and `package`")
+        if self.path is not None and self.package is not None:
+            raise ValueError("name one of `path` and `package`, not both")
+        if self.path is None and self.package is None and self.name is None:
+            raise ValueError("name an installed base by `name`, or a file by `path` or `package`")
         return self
+
+    @property
+    def installed(self) -> bool:
+        """Whether the base is one of the store's, named by its name alone."""
+        return self.path is None and self.package is None
 
 
 class AdapterSpec(Model):
     """One adapter of a variant and how strongly it acts."""
 
-    name: Name
-    path: Annotated[str, Field(min_length=1, max_length=4096)] = Field(
-        description="The adapter file, relative to this file."
+    name: Name = Field(description="An installed adapter (`warmline adapter list`), unless there is a `path`.")
+    path: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
+        default=None, description="The adapter file, relative to this file; absent for an installed adapter."
     )
     digest: Digest | None = Field(default=None, description="Refuse any other bytes.")
     scale: Scale = Field(default=Decimal(1), description="Finite, not 0, within -4 and 4; times alpha / rank.")
@@ -150,197 +174,33 @@ class WorkspaceFile(FileModel):
     overrides: Overrides = Overrides()
 
 
-class DeclaredBase(Model):
-    """The base an adapter was made for, as its maker says."""
-
-    name: Annotated[str, Field(max_length=200)] | None = None
-    digest: Digest | None = None
-
-
-class AdapterRecord(FileModel):
-    """`adapter.json` beside an adapter file: where it came from and what it was made for."""
-
-    name: Name
-    backend: Backend = "llama"
-    format: Literal["gguf", "safetensors"] = "gguf"
-    digest: Digest
-    size: Annotated[int, Field(ge=0)]
-    rank: Annotated[int, Field(ge=1)]
-    alpha: Annotated[float, Field(allow_inf_nan=False)] | None = None
-    base: DeclaredBase = DeclaredBase()
-    source: Annotated[str, Field(max_length=2000)] = ""
-    licence: Annotated[str, Field(max_length=200)] = ""
-    installed_at: Annotated[str, Field(max_length=40)] = ""
-    trust: Trust = Trust.USER
-
-
-SCHEMAS: Final[dict[str, type[FileModel]]] = {
-    "variant": VariantFile,
-    "workspace": WorkspaceFile,
-    "adapter": AdapterRecord,
-}
-
-F = TypeVar("F", bound=FileModel)
-
-
 def json_schema(kind: str) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a file kind: variant, workspace or adapter."""
-    schema = SCHEMAS[kind].model_json_schema(by_alias=True, mode="validation")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"warmline {kind} file", **schema}
+    """See `schemas.json_schema`, which knows all kinds of files."""
+    from .schemas import json_schema as of
 
-
-def load_file(path: str | os.PathLike[str], model: type[F]) -> F:
-    """Read and validate one file.
-
-    Raises
-    ------
-    ConfigError
-        ``config.missing``, ``config.unreadable``, ``config.too_large``, ``config.json`` (not JSON, duplicate keys),
-        ``config.unknown_field`` or ``config.field``; `file` and, for the last two, `field` are set.
-    """
-    name = os.fspath(path)
-    try:
-        with open_regular(name) as fd:
-            data = os.pread(fd, MAX_FILE_BYTES + 1, 0)
-    except ArtifactError as error:
-        code = "config.missing" if error.code == "artifact.missing" else "config.unreadable"
-        raise ConfigError(error.message, code=code, file=name, remedy="Create the file or correct its name") from None
-    except OSError as error:
-        raise ConfigError(
-            f"the file cannot be read: {error.strerror}",
-            code="config.unreadable",
-            file=name,
-            remedy="Check the disk and the file's permissions",
-        ) from None
-    if len(data) > MAX_FILE_BYTES:
-        raise ConfigError(
-            f"the file is larger than {MAX_FILE_BYTES} bytes",
-            code="config.too_large",
-            file=name,
-            remedy="This is no Warmline file; correct the name",
-        )
-    return parse(data, model, name)
-
-
-def parse(data: bytes | str, model: type[F], file: str) -> F:
-    """Validate the text of a file; errors as in `load_file`."""
-    try:
-        text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
-        raw = json.loads(text, parse_float=Decimal, object_pairs_hook=_no_duplicates)
-    except _DuplicateKeyError as error:
-        raise ConfigError(
-            "the key is there twice",
-            code="config.json",
-            file=file,
-            field=str(error.args[0]),
-            remedy="Remove one of the two",
-        ) from None
-    except json.JSONDecodeError as error:
-        raise ConfigError(
-            f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}",
-            code="config.json",
-            file=file,
-            remedy="Correct the file there",
-        ) from None
-    except (UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise ConfigError(
-            f"not readable as JSON: {type(error).__name__}",
-            code="config.json",
-            file=file,
-            remedy="Write the file as UTF-8 JSON",
-        ) from None
-    try:
-        return model.model_validate(raw)
-    except ValidationError as error:
-        raise _as_config_error(error, model, file) from None
-
-
-class _DuplicateKeyError(Exception):
-    pass
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in result:
-            raise _DuplicateKeyError(key)
-        result[key] = value
-    return result
-
-
-def _as_config_error(error: ValidationError, model: type[FileModel], file: str) -> ConfigError:
-    problems = error.errors(include_url=False)
-    # An unknown field is the likeliest slip and explains the others (a misspelt name also looks like a missing one).
-    first = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    field = field_path(first["loc"])
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    if first["type"] == "extra_forbidden":
-        known = _known_fields(model, first["loc"][:-1])
-        near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
-        remedy = f"Did you mean `{near[0]}`?" if near else f"Known fields here: {', '.join(known)}"
-        return ConfigError(
-            f"there is no such field{more}", code="config.unknown_field", file=file, field=field, remedy=remedy
-        )
-    if first["type"] == "missing":
-        return ConfigError(
-            f"the field is missing{more}", code="config.field", file=file, field=field, remedy="Add the field"
-        )
-    message = first["msg"].removeprefix("Value error, ")
-    return ConfigError(
-        message[0].lower() + message[1:] + more,
-        code="config.field",
-        file=file,
-        field=field or None,
-        remedy="Correct the value",
-    )
-
-
-def field_path(location: tuple[int | str, ...]) -> str:
-    """Write a field's place as people read it: ``adapters[0].scale``."""
-    path = ""
-    for part in location:
-        path += f"[{part}]" if isinstance(part, int) else (f".{part}" if path else part)
-    return path
-
-
-def _known_fields(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    here: type[BaseModel] = model
-    for part in location:
-        if isinstance(part, int):
-            continue
-        info = here.model_fields.get(part)
-        inner = info and _model_in(info.annotation)
-        if not inner:
-            return []
-        here = inner
-    return [info.alias or name for name, info in here.model_fields.items()]
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for argument in get_args(annotation):
-        found = _model_in(argument)
-        if found:
-            return found
-    return None
+    return of(kind)
 
 
 class ResolvedBase(Model):
-    """A base with its place on this machine."""
+    """A base with its place on this machine; `workspace` as in `ResolvedAdapter`.
+
+    `merged_from` says what a merged model was made of (``qwen+acme``); None for any other.
+    """
 
     name: str
     path: Path
     digest: Digest | None = None
     source: str = ""
     workspace: bool = False
+    trust: Trust = Trust.USER
+    merged_from: str | None = None
 
 
 class ResolvedAdapter(Model):
     """An adapter with its place on this machine and what is known of it.
 
-    `workspace` artifacts are loaded only after the user approved their digest; `declared_base` comes from the record
-    beside the file.
+    What a workspace brings or picks (`workspace`) is loaded only if the user approved its digest, by installing it or
+    by answering; `declared_base` comes from the store's record, or from the record beside the file.
     """
 
     name: str

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from warmline.errors import ConfigError
 from warmline.variant import (
-    SCHEMAS,
+
     AdapterRecord,
     FileModel,
     VariantFile,

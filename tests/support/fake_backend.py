@@ -155,6 +155,7 @@ class FakeBackend:
             bos_text="<s>",
             eos_text="</s>",
             end_of_generation=frozenset({0}),
+            special_texts=frozenset({"<s>", "</s>"}),
             fim_tokens={"pre": 5, "suf": 6, "mid": 7},
             chat_template=metadata.get("tokenizer.chat_template"),
             lookup=lambda text: None,

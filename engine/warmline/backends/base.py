@@ -95,7 +95,8 @@ class AdapterOnDisk:
 class BaseFacts:
     """What a base's vocabulary and metadata say, as the native library understands them.
 
-    `lookup` gives the id of a text that is exactly one token of the vocabulary (specials included), else None.
+    `special_texts` are the texts of control tokens, and of user-defined ones that look like markup. `lookup` gives the
+    id of a text that is exactly one token of the vocabulary (specials included), else None.
     """
 
     architecture: str
@@ -106,6 +107,7 @@ class BaseFacts:
     bos_text: str
     eos_text: str
     end_of_generation: frozenset[int]
+    special_texts: frozenset[str]
     fim_tokens: Mapping[str, int]
     chat_template: str | None
     lookup: Callable[[str], int | None]

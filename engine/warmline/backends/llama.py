@@ -16,6 +16,9 @@ from .base import AdapterOnDisk, BaseFacts, ContextConfig, Session
 from .llama_session import LlamaSession
 from .native import NativeFile, captured_log, last_words, llama, version
 
+# enum llama_token_attr in llama.h
+_CONTROL: Final = 1 << 3
+_USER_DEFINED: Final = 1 << 4
 _FIM_KEYS: Final = ("pre", "suf", "mid", "pad", "rep", "sep")
 _PROBE_TEXT: Final = "def load(path):\n    with open(path) as file:\n        return"
 _PROBE_CONTEXT: Final = 256
@@ -179,6 +182,20 @@ class _Vocabulary:
         is_end = self._lib.llama_vocab_is_eog
         return frozenset(token for token in range(self.size()) if is_end(self._vocab, token))
 
+    def special_texts(self) -> frozenset[str]:
+        """Texts that special parsing turns into single tokens, and that a message must not smuggle in.
+
+        Some vocabularies also define runs of blanks or line ends as tokens: those are ordinary text.
+        """
+        texts = set()
+        for token in range(self.size()):
+            kind = self._lib.llama_vocab_get_attr(self._vocab, token)
+            if kind & (_CONTROL | _USER_DEFINED):
+                text = self.piece(token, special=True).decode("utf-8", "replace")
+                if text and (kind & _CONTROL or text[0] + text[-1] in ("<>", "[]")):
+                    texts.add(text)
+        return frozenset(texts)
+
     def n_ctx_train(self) -> int:
         return int(self._lib.llama_model_n_ctx_train(self.model))
 
@@ -208,6 +225,7 @@ def _facts(vocabulary: _Vocabulary, header: GGUFHeader) -> BaseFacts:
         bos_text=_text(vocabulary, bos),
         eos_text=_text(vocabulary, eos),
         end_of_generation=vocabulary.end_of_generation(),
+        special_texts=vocabulary.special_texts(),
         fim_tokens=fim,
         chat_template=template if isinstance(template, str) else None,
         lookup=vocabulary.lookup,

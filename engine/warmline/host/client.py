@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from ..variant import ResolvedVariant
-from .wire import CompletionRequest, EngineStatus, Event, VariantStatus
+from .wire import ChatRequest, CompletionRequest, EngineStatus, Event, VariantStatus
 
 
 class EngineClient(Protocol):
@@ -22,6 +22,14 @@ class EngineClient(Protocol):
         prefill. A newer request with the same (client, document) ends this one with ``Done(outcome=superseded)``,
         which may then be its only event.
         """
+        ...
+
+    def chat(self, request: ChatRequest) -> AsyncIterator[Event]:
+        """Yield a chat turn's events as `complete` does; completions interrupt it, and it goes on afterwards."""
+        ...
+
+    async def prewarm(self, request: CompletionRequest) -> None:
+        """Say which prompt is likely next: it is prefilled when nothing else is to do. Never fails, tells nothing."""
         ...
 
     async def describe(self, variant: ResolvedVariant) -> VariantStatus:

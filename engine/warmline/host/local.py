@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
 
 from ..digests import DigestCache
@@ -11,7 +12,7 @@ from ..errors import WarmlineError
 from ..trust import TrustStore
 from ..variant import ResolvedVariant
 from .service import EngineService
-from .wire import CompletionRequest, Done, EngineStatus, Event, VariantStatus
+from .wire import ChatRequest, CompletionRequest, Done, EngineStatus, Event, VariantStatus
 
 
 class LocalEngine:
@@ -37,17 +38,20 @@ class LocalEngine:
     async def complete(self, request: CompletionRequest) -> AsyncIterator[Event]:
         """See `EngineClient.complete`."""
         receiver = _QueueReceiver(asyncio.get_running_loop())
-        cancel = self._service.complete(request, receiver)
-        try:
-            while True:
-                item = await receiver.queue.get()
-                if isinstance(item, WarmlineError):
-                    raise item
-                yield item
-                if isinstance(item, Done):
-                    return
-        finally:
-            cancel()
+        async with contextlib.aclosing(_events(receiver, self._service.complete(request, receiver))) as events:
+            async for event in events:
+                yield event
+
+    async def chat(self, request: ChatRequest) -> AsyncIterator[Event]:
+        """See `EngineClient.chat`."""
+        receiver = _QueueReceiver(asyncio.get_running_loop())
+        async with contextlib.aclosing(_events(receiver, self._service.chat(request, receiver))) as events:
+            async for event in events:
+                yield event
+
+    async def prewarm(self, request: CompletionRequest) -> None:
+        """See `EngineClient.prewarm`."""
+        self._service.prewarm(request)
 
     async def describe(self, variant: ResolvedVariant) -> VariantStatus:
         """See `EngineClient.describe`."""
@@ -114,6 +118,19 @@ class _QueueReceiver:
 
     def error(self, error: WarmlineError) -> None:
         _call(self._loop, self.queue.put_nowait, error)
+
+
+async def _events(receiver: _QueueReceiver, cancel: Callable[[], None]) -> AsyncGenerator[Event, None]:
+    try:
+        while True:
+            item = await receiver.queue.get()
+            if isinstance(item, WarmlineError):
+                raise item
+            yield item
+            if isinstance(item, Done):
+                return
+    finally:
+        cancel()
 
 
 def _call(loop: asyncio.AbstractEventLoop, function: object, argument: object) -> None:

@@ -7,11 +7,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
+from cachetools import LRUCache
+
 from ..backends.base import Backend, BaseModelHandle, Session
 from ..digests import DigestCache
 from ..errors import ArtifactError, VariantError
 from ..identity import Identity
 from ..kv.pool import ContextPool
+from ..prompts.chat import ChatTemplate
 from ..variant import ResolvedVariant
 from ..verified import Verified, VerifiedAdapter, Verifier
 from .wire import VariantStatus
@@ -45,6 +48,7 @@ class Residents:
         self._loading = loading
         self._max_bases = max_bases
         self._models: OrderedDict[str, BaseModelHandle] = OrderedDict()
+        self._templates: LRUCache[str, ChatTemplate] = LRUCache(16)
         self._effects: dict[tuple[str, str, str], float] = {}
 
     def verify(self, variant: ResolvedVariant) -> Verified:
@@ -61,6 +65,15 @@ class Residents:
             if (effect := self._effects.get((base, adapter.digest, adapter.effective_scale))) is not None
         }
         return verified.status(effects)
+
+    def template(self, verified: Verified) -> ChatTemplate:
+        """Return the variant's chat template, compiled once; raises PromptError ``prompt.template_*``."""
+        digest = verified.identity.template
+        known = self._templates.get(digest)
+        if known is None:
+            own = verified.variant.profile.chat_template
+            known = self._templates[digest] = ChatTemplate.choose(own, verified.facts.chat_template)
+        return known
 
     def is_live(self, identity: Identity) -> bool:
         """Tell whether the identity has a context."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from typing import Final
 
 from cachetools import LRUCache
@@ -15,14 +15,14 @@ from ..errors import BackendError, WarmlineError
 from ..generation import Limits, Result, generate
 from ..identity import Identity
 from ..kv.pool import ContextPool
-from ..prompts.layout import completion_prompt
+from ..prompts.layout import chat_prompt, completion_prompt
 from ..prompts.window import Window
-from ..scheduler import Job, Scheduler
+from ..scheduler import Job, Priority, Scheduler
 from ..variant import ResolvedVariant
 from ..verified import Verified
 from .receiving import EventSink, Once, Receiver, why_cold
 from .resident import Residents
-from .wire import CompletionRequest, EngineStatus, ErrorInfo, LastRequest, State, VariantStatus
+from .wire import ChatRequest, CompletionRequest, EngineStatus, ErrorInfo, LastRequest, State, VariantStatus
 
 _DOCUMENTS: Final = 1024
 Steps = Generator[None, None, None]
@@ -76,6 +76,30 @@ class EngineService:
         self._scheduler.submit(job)
         return lambda: self._scheduler.cancel(job)
 
+    def chat(self, request: ChatRequest, receiver: Receiver) -> Callable[[], None]:
+        """Queue a chat turn and return what cancels it. A completion interrupts it between two tokens."""
+        once = Once(receiver)
+        job = Job(
+            lambda abort: self._guarded(self._chat(request, once, abort), once.error, request.variant),
+            once.done,
+            key=("chat", request.client, request.conversation),
+            client=request.client,
+            priority=Priority.CHAT,
+        )
+        self._scheduler.submit(job)
+        return lambda: self._scheduler.cancel(job)
+
+    def prewarm(self, request: CompletionRequest) -> None:
+        """Prefill a prompt that is likely to be asked for; whatever else comes, ends it at once."""
+        job = Job(
+            lambda abort: self._guarded(self._prewarm(request, abort), lambda _error: None, request.variant),
+            lambda _reason: None,
+            key=("prewarm", request.client, request.document),
+            client=request.client,
+            priority=Priority.PREWARM,
+        )
+        self._scheduler.submit(job)
+
     def load(
         self, variant: ResolvedVariant, loaded: Callable[[VariantStatus], None], failed: Callable[[WarmlineError], None]
     ) -> Callable[[], None]:
@@ -127,6 +151,8 @@ class EngineService:
         self._residents.close()
 
     def _set(self, **changes: object) -> None:
+        if changes.get("state", State.LOADING) is not State.LOADING:
+            changes |= {"loading": None, "percent": None}
         with self._status_lock:
             status = self._status.model_copy(update=changes)
             if status == self._status:
@@ -135,8 +161,8 @@ class EngineService:
             for watcher in self._watchers:
                 watcher(status)
 
-    def _loading(self, _base: str, _share: float) -> None:
-        self._set(state=State.LOADING, error=None)
+    def _loading(self, base: str, share: float) -> None:
+        self._set(state=State.LOADING, loading=base, percent=min(100, int(100 * share)), error=None)
 
     # -- work, on the engine's thread ----------------------------------------------------------------------------
 
@@ -165,10 +191,7 @@ class EngineService:
             self._set(state=State.SWITCHING)
         return verified, self._residents.session(verified)
 
-    def _complete(self, request: CompletionRequest, once: Once, abort: Abort) -> Steps:
-        verified, session = self._session(request.variant)
-        model = self._residents.model(verified)
-        max_tokens = request.max_tokens or request.variant.profile.max_tokens
+    def _prompt(self, request: CompletionRequest, verified: Verified, session: Session, max_tokens: int) -> list[int]:
         view = Window(
             prefix=request.prefix,
             suffix=request.suffix,
@@ -177,29 +200,21 @@ class EngineService:
             clipped_start=False,
             clipped_end=False,
         )
-        try:
-            prompt = completion_prompt(
+        with blamed_on(verified.variant.file):
+            return completion_prompt(
                 view,
                 verified.fim,
-                tokenize=model.tokenize,
+                tokenize=self._residents.model(verified).tokenize,
                 bos=verified.bos,
                 path=request.path,
                 n_ctx=session.n_ctx,
                 max_tokens=max_tokens,
             )
-        except WarmlineError as error:
-            error.file = verified.variant.file
-            raise
-        place = ("complete", request.client, request.document)
-        before = self._last_identity.get(place)
-        self._last_identity[place] = verified.identity
-        why = why_cold(
-            verified.identity,
-            before,
-            empty=not session.tokens,
-            evicted=self._pool.was_evicted(verified.identity),
-        )
-        sink = EventSink(once, verified, len(prompt), why)
+
+    def _complete(self, request: CompletionRequest, once: Once, abort: Abort) -> Steps:
+        verified, session = self._session(request.variant)
+        max_tokens = request.max_tokens or request.variant.profile.max_tokens
+        prompt = self._prompt(request, verified, session, max_tokens)
         limits = Limits(
             max_tokens=max_tokens,
             stop_ids=frozenset(verified.fim.stops) | verified.facts.end_of_generation,
@@ -207,9 +222,41 @@ class EngineService:
             max_prefill_ms=request.max_prefill_ms,
             max_predict_ms=request.max_predict_ms,
         )
-        result = yield from self._generate(verified, session, prompt, limits, place, abort, sink)
-        once.done(result.outcome, result.text, result.predicted_tokens)
-        self._finished(sink, once, result)
+        place = ("complete", request.client, request.document)
+        yield from self._generate(verified, session, prompt, limits, place, abort, once)
+
+    def _prewarm(self, request: CompletionRequest, abort: Abort) -> Steps:
+        verified, session = self._session(request.variant)
+        prompt = self._prompt(request, verified, session, request.max_tokens or request.variant.profile.max_tokens)
+        self._pool.warm(verified.identity, prompt, ("complete", request.client, request.document))
+        with contextlib.suppress(Aborted):
+            for _ in session.prefill(prompt, abort).batches:
+                yield
+        self._set(state=State.READY)
+
+    def _chat(self, request: ChatRequest, once: Once, abort: Abort) -> Steps:
+        verified, session = self._session(request.variant)
+        model = self._residents.model(verified)
+        with blamed_on(verified.variant.file):
+            prompt = chat_prompt(
+                self._residents.template(verified),
+                [turn.model_dump() for turn in request.messages],
+                tokenize_special=model.tokenize_special,
+                special_texts=verified.facts.special_texts,
+                bos=verified.bos,
+                bos_text=verified.facts.bos_text,
+                eos_text=verified.facts.eos_text,
+                n_ctx=session.n_ctx,
+            )
+        limits = Limits(
+            max_tokens=request.max_tokens,
+            stop_ids=verified.facts.end_of_generation,
+            stop_texts=request.stop,
+            max_prefill_ms=request.max_prefill_ms,
+            max_predict_ms=request.max_predict_ms,
+        )
+        place = ("chat", request.client, request.conversation)
+        yield from self._generate(verified, session, prompt, limits, place, abort, once)
 
     def _generate(
         self,
@@ -219,45 +266,61 @@ class EngineService:
         limits: Limits,
         place: Hashable,
         abort: Abort,
-        sink: EventSink,
-    ) -> Generator[None, None, Result]:
+        once: Once,
+    ) -> Steps:
         """Run a generation with the identity's own KV in place, also after whatever ran in between."""
         identity = verified.identity
+        before = self._last_identity.get(place)
+        self._last_identity[place] = identity
+        evicted = self._pool.was_evicted(identity)
+        why = why_cold(identity, before, empty=not session.tokens, evicted=evicted)
+        sink = EventSink(once, verified, len(prompt), why)
         model = self._residents.model(verified)
         self._pool.warm(identity, prompt, place)
         self._pool.pin(identity, place)
-        status = self._residents.describe(verified)
+        active = self._residents.describe(verified)
         steps = generate(session, model.piece, prompt, limits, verified.variant.profile.sampling, abort, sink)
-        self._set(state=State.BUSY, active=status, error=None)
+        self._set(state=State.BUSY, active=active, error=None)
         try:
-            while True:
-                try:
-                    next(steps)
-                except StopIteration as end:
-                    result: Result = end.value
-                    return result
+            while (result := _step(steps)) is None:
                 yield
                 lost = self._pool.retake(identity, place)
                 if lost is not None:
                     with contextlib.suppress(Aborted):  # the next step notices the abort itself
                         session.prefill(lost, abort).run()
                 if self._status.state is not State.BUSY:
-                    self._set(state=State.BUSY, active=status, error=None)
+                    self._set(state=State.BUSY, active=active, error=None)
         finally:
             self._pool.unpin(identity, place)
             self._set(state=State.READY)
-
-    def _finished(self, sink: EventSink, once: Once, result: Result) -> None:
-        start = sink.start
-        if start is None:
-            return
-        self._set(
-            last=LastRequest(
-                reused_tokens=start.reused_tokens,
-                prompt_tokens=start.prompt_tokens,
-                reason=start.reason,
-                ttft_ms=start.ttft_ms,
-                total_ms=once.elapsed_ms,
-                outcome=result.outcome,
+        once.done(result.outcome, result.text, result.predicted_tokens)
+        if sink.start is not None:
+            self._set(
+                last=LastRequest(
+                    reused_tokens=sink.start.reused_tokens,
+                    prompt_tokens=sink.start.prompt_tokens,
+                    reason=sink.start.reason,
+                    ttft_ms=sink.start.ttft_ms,
+                    total_ms=once.elapsed_ms,
+                    outcome=result.outcome,
+                )
             )
-        )
+
+
+def _step(steps: Generator[None, None, Result]) -> Result | None:
+    try:
+        next(steps)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+    return None
+
+
+@contextlib.contextmanager
+def blamed_on(file: str) -> Iterator[None]:
+    """Point errors about a prompt at the variant's file."""
+    try:
+        yield
+    except WarmlineError as error:
+        error.file = error.file or file
+        raise

@@ -59,6 +59,52 @@ class CompletionRequest(Message):
     max_predict_ms: Annotated[int, Field(ge=1)] | None = None
 
 
+class ChatTurn(Message):
+    """One message of a conversation."""
+
+    role: Annotated[str, Field(min_length=1, max_length=32)]
+    content: str
+
+
+class ChatRequest(Message):
+    """Ask for the assistant's next message. `client` and `conversation` form the latest-wins key."""
+
+    client: str
+    conversation: str
+    variant: ResolvedVariant
+    messages: Annotated[tuple[ChatTurn, ...], Field(min_length=1)]
+    max_tokens: Annotated[int, Field(ge=1, le=65536)] = 512
+    stop: tuple[str, ...] = ()
+    max_prefill_ms: Annotated[int, Field(ge=1)] | None = None
+    max_predict_ms: Annotated[int, Field(ge=1)] | None = None
+
+
+class VariantRequest(Message):
+    """Name a variant to load or to describe."""
+
+    variant: ResolvedVariant
+
+
+class Empty(Message):
+    """Nothing to say."""
+
+
+class HostInfo(Message):
+    """Which engine host answers."""
+
+    pid: int
+    version: str
+    home: str
+    started_at: str
+    requests: int
+
+
+class StopRequest(Message):
+    """Ask the host to end; `reason` goes into its log."""
+
+    reason: str = ""
+
+
 class Started(Message):
     """First event of a generation: the prompt is in the KV and the first token is known.
 
@@ -170,9 +216,14 @@ class VariantStatus(Message):
 
 
 class EngineStatus(Message):
-    """The engine's state, and of the variant it was last asked for what is known."""
+    """The engine's state, and of the variant it was last asked for what is known.
+
+    While it loads, `loading` names the base and `percent` says how far it is.
+    """
 
     state: State
+    loading: str | None = None
+    percent: Annotated[int, Field(ge=0, le=100)] | None = None
     active: VariantStatus | None = None
     last: LastRequest | None = None
     error: ErrorInfo | None = None

@@ -1,10 +1,12 @@
-"""A completion's prompt within a context: window, budget, fill-in-the-middle format, tokens."""
+"""Prompts within a context: a completion's window and fill-in-the-middle format, a chat's rendered template."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from ..errors import PromptError
+from .chat import ChatTemplate
 from .fim import FimFormat, Tokenize, assemble
 from .window import Window, fit
 
@@ -43,3 +45,38 @@ def completion_prompt(
     prompt = assemble(fim, fitted.prefix_ids, fitted.suffix_ids, tokenize=tokenize, bos=bos, path=path)
     # An empty file under a format without sentinels gives no token to go on from: a line end says the same.
     return prompt or tokenize("\n")
+
+
+def chat_prompt(
+    template: ChatTemplate,
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    tokenize_special: Tokenize,
+    special_texts: Iterable[str],
+    bos: int | None,
+    bos_text: str,
+    eos_text: str,
+    n_ctx: int,
+) -> list[int]:
+    """Return a conversation's tokens, up to where the assistant's next message begins.
+
+    The template's sentinels become tokens; the same texts inside a message stay text. BOS stands there once, whether
+    the policy or the template asks for it.
+
+    Raises
+    ------
+    PromptError
+        ``prompt.template_*``; ``prompt.room`` when the conversation leaves no room for an answer.
+    """
+    pieces = template.generate_pieces(messages, special_texts, bos_token=bos_text, eos_token=eos_text)
+    prompt = [token for piece in pieces for token in tokenize_special(piece)]
+    if bos is not None and prompt[:1] != [bos]:
+        prompt.insert(0, bos)
+    if len(prompt) > n_ctx - _LEAST_ROOM:
+        raise PromptError(
+            f"the conversation has {len(prompt)} tokens, and the context {n_ctx}",
+            code="prompt.room",
+            field="profile.n_ctx",
+            remedy="Begin a new conversation, or raise n_ctx",
+        )
+    return prompt

@@ -1,0 +1,123 @@
+"""Where the engine host's socket, locks and logs live: private to one user, one version and one store."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from platformdirs import user_runtime_path
+
+from .. import __version__
+from ..errors import BackendError
+
+# sun_path holds 108 bytes on Linux and 104 on macOS, the closing NUL included.
+_LONGEST_SOCKET: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class HostPaths:
+    """Files of one engine host.
+
+    Parameters
+    ----------
+    folder
+        Runtime folder, 0700.
+    home
+        The store (`WARMLINE_HOME`) that the host serves.
+    """
+
+    folder: Path
+    home: Path
+
+    @property
+    def name(self) -> str:
+        """What tells this host from those of other versions and stores."""
+        return f"engine-{__version__}-{hashlib.sha256(os.fsencode(self.home)).hexdigest()[:12]}"
+
+    @property
+    def socket(self) -> Path:
+        """The Unix socket."""
+        return self.folder / f"{self.name}.sock"
+
+    @property
+    def lease(self) -> Path:
+        """Locked by the host as long as it lives."""
+        return self.folder / f"{self.name}.lease"
+
+    @property
+    def spawn_lock(self) -> Path:
+        """Locked by a client while it starts the host, so that two start one."""
+        return self.folder / f"{self.name}.spawn"
+
+    @property
+    def pid(self) -> Path:
+        """Holds the host's process id."""
+        return self.folder / f"{self.name}.pid"
+
+    @property
+    def address(self) -> str:
+        """The gRPC target."""
+        return f"unix:{self.socket}"
+
+    @property
+    def log(self) -> Path:
+        """The host's log; rotated."""
+        return self.home / "logs" / "engine.log"
+
+    @property
+    def crashes(self) -> Path:
+        """Where crashes are counted."""
+        return self.home / "crashes"
+
+    @property
+    def snapshots(self) -> Path:
+        """KV on disk."""
+        return self.home / "cache" / "kv"
+
+
+def host_paths(home: Path) -> HostPaths:
+    """Return the paths of a store's host, its runtime folder made and proven private.
+
+    Raises
+    ------
+    BackendError
+        ``backend.runtime_folder``: the folder belongs to another user, is open to others, or cannot be made.
+    """
+    home = Path(os.path.abspath(home))
+    given = os.environ.get("WARMLINE_RUNTIME_DIR")
+    folder = Path(given) if given else user_runtime_path("warmline", appauthor=False)
+    paths = HostPaths(folder, home)
+    if not given and len(os.fsencode(paths.socket)) > _LONGEST_SOCKET:
+        user = os.getuid() if hasattr(os, "getuid") else 0
+        paths = HostPaths(Path(tempfile.gettempdir()) / f"warmline-{user}", home)
+    if len(os.fsencode(paths.socket)) > _LONGEST_SOCKET:
+        raise _folder_error(paths.folder, "its name is too long for a socket")
+    try:
+        paths.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = os.lstat(paths.folder)
+    except OSError as error:
+        raise _folder_error(paths.folder, str(error.strerror)) from None
+    if sys.platform != "win32":
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+            raise _folder_error(paths.folder, "it belongs to another user")
+        if status.st_mode & 0o077:
+            try:
+                paths.folder.chmod(0o700)
+            except OSError as error:
+                raise _folder_error(paths.folder, str(error.strerror)) from None
+    return paths
+
+
+def _folder_error(folder: Path, why: str) -> BackendError:
+    return BackendError(
+        f"the runtime folder cannot be used: {why}",
+        code="backend.runtime_folder",
+        file=str(folder),
+        remedy="Set WARMLINE_RUNTIME_DIR to a short path of a folder that is yours alone",
+    )

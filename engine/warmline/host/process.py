@@ -1,0 +1,155 @@
+"""Starting the engine host on demand: exactly one, whoever asks first; and what runs in its process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import logging.handlers
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import grpc
+from filelock import FileLock, Timeout
+
+from ..errors import BackendError, WarmlineError
+from .paths import HostPaths, host_paths
+from .rpc import CHANNEL_OPTIONS, decoder, encode, one_answer
+from .wire import Empty, HostInfo
+
+START_SECONDS: Final = 30.0
+_LOG_BYTES: Final = 2 << 20
+_POLL_SECONDS: Final = 0.02
+
+
+async def info(paths: HostPaths, seconds: float = 2.0) -> HostInfo | None:
+    """Ask the host who it is; None when none answers."""
+    if not paths.socket.exists():
+        return None
+    async with grpc.aio.insecure_channel(paths.address, options=CHANNEL_OPTIONS) as channel:
+        try:
+            answer: bytes = await one_answer(channel, "Info")(encode(Empty()), timeout=seconds)
+            return decoder(HostInfo)(answer)
+        except (grpc.aio.AioRpcError, WarmlineError):
+            return None
+
+
+async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS) -> HostInfo:
+    """Return the running host, started if there is none; clients that race start one.
+
+    Raises
+    ------
+    BackendError
+        ``backend.host_start``: it does not come up; the message quotes its log.
+    """
+    deadline = time.monotonic() + seconds
+    running = await info(paths)
+    if running is not None:
+        return running
+    lock = FileLock(paths.spawn_lock, timeout=0)
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        while time.monotonic() < deadline:
+            if process is None:
+                with contextlib.suppress(Timeout):
+                    lock.acquire()
+                    if await info(paths, 0.5) is None:
+                        process = _spawn(paths)
+            running = await info(paths, 0.5)
+            if running is not None:
+                return running
+            if process is not None and process.poll() is not None:
+                # A host that was just leaving still held the lease; it is gone now or soon.
+                if process.returncode != _LEASE_HELD:
+                    break
+                process = None
+                lock.release()
+            await asyncio.sleep(_POLL_SECONDS)
+    finally:
+        lock.release()
+    raise BackendError(
+        f"the engine host does not start: {_last_line(paths.log)}",
+        code="backend.host_start",
+        file=str(paths.log),
+        remedy="Read the log: warmline engine logs",
+    )
+
+
+def stop(paths: HostPaths, seconds: float = 10.0) -> bool:
+    """End the host, politely and then not; tell whether one ran."""
+    try:
+        pid = int(paths.pid.read_text())
+    except (OSError, ValueError):
+        return False
+    # The lease tells a living host from a stale pid that may be somebody else's by now.
+    lease = FileLock(paths.lease, timeout=0)
+    with contextlib.suppress(Timeout):
+        lease.acquire()
+        lease.release()
+        return False
+    for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, seconds)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        until = time.monotonic() + patience
+        while time.monotonic() < until:
+            with contextlib.suppress(Timeout):
+                lease.acquire()
+                lease.release()
+                return True
+            time.sleep(_POLL_SECONDS)
+    return True
+
+
+_LEASE_HELD: Final = 75  # EX_TEMPFAIL in sysexits.h
+
+
+def _spawn(paths: HostPaths) -> subprocess.Popen[bytes]:
+    paths.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with paths.log.open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "warmline.host", str(paths.home)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env={**os.environ, "WARMLINE_RUNTIME_DIR": str(paths.folder)},
+        )
+
+
+def _last_line(path: Path) -> str:
+    try:
+        lines = path.read_text("utf-8", "replace").strip().splitlines()
+    except OSError:
+        return "it wrote no log"
+    return lines[-1][:300] if lines else "its log is empty"
+
+
+def main(home: str) -> int:
+    """Run the host in this process; returns its exit code."""
+    from .local import LocalEngine
+    from .server import IDLE_SECONDS, EngineHost
+
+    paths = host_paths(Path(home))
+    handler = logging.handlers.RotatingFileHandler(paths.log, maxBytes=_LOG_BYTES, backupCount=3, encoding="utf-8")
+    logging.basicConfig(
+        level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    idle = float(os.environ.get("WARMLINE_ENGINE_IDLE_SECONDS") or IDLE_SECONDS)
+
+    async def serve() -> None:
+        await EngineHost(paths, LocalEngine(paths.home), idle_seconds=idle if idle > 0 else None).run()
+
+    log = logging.getLogger("warmline.host")
+    log.info("starting, pid %d, store %s", os.getpid(), paths.home)
+    try:
+        asyncio.run(serve())
+    except BackendError as error:
+        log.error("%s", error)
+        return _LEASE_HELD if error.code == "backend.host_running" else 1
+    log.info("stopped")
+    return 0

@@ -1,0 +1,87 @@
+"""The engine's gRPC interface: method names, codecs, and how typed errors cross the channel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..errors import BackendError, WarmlineError
+from .wire import Event, Message
+
+SERVICE: Final = "warmline.v1.Engine"
+MAX_MESSAGE: Final = 16 << 20
+CHANNEL_OPTIONS: Final = (
+    ("grpc.max_send_message_length", MAX_MESSAGE),
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
+    ("grpc.max_metadata_size", 64 << 10),
+    ("grpc.enable_http_proxy", 0),
+)
+_ERROR_CHARS: Final = 2000
+_EVENTS: Final[TypeAdapter[Event]] = TypeAdapter(Event)
+
+M = TypeVar("M", bound=Message)
+
+
+def encode(message: Message) -> bytes:
+    """Write a message as JSON."""
+    return message.model_dump_json().encode()
+
+
+def decoder(model: type[M]) -> Callable[[bytes], M]:
+    """Return what reads a message of `model` back; raises BackendError ``backend.message``."""
+
+    def decode(data: bytes) -> M:
+        try:
+            return model.model_validate_json(data)
+        except ValidationError as error:
+            raise malformed(error) from None
+
+    return decode
+
+
+def decode_event(data: bytes) -> Event:
+    """Read one event of a generation; raises BackendError ``backend.message``."""
+    try:
+        return _EVENTS.validate_json(data)
+    except ValidationError as error:
+        raise malformed(error) from None
+
+
+def malformed(error: ValidationError) -> BackendError:
+    """Say what is wrong with a message, without its content: that may be somebody's code."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    return BackendError(
+        f"malformed message: {first['msg']}",
+        code="backend.message",
+        field=field or None,
+        remedy="Use the same version of Warmline on both sides",
+    )
+
+
+def error_details(error: WarmlineError) -> str:
+    """Write a typed error as gRPC status details."""
+    data = {key: value[:_ERROR_CHARS] if isinstance(value, str) else value for key, value in error.to_dict().items()}
+    return json.dumps(data)
+
+
+def error_from_details(details: str | None) -> WarmlineError | None:
+    """Read `error_details` back; None when it is something else."""
+    try:
+        data = json.loads(details or "")
+    except ValueError:
+        return None
+    return WarmlineError.from_dict(data) if isinstance(data, dict) and "code" in data else None
+
+
+def one_answer(channel: Any, method: str) -> Any:
+    """Return the callable for a method that answers once; bytes in, bytes out."""
+    return channel.unary_unary(f"/{SERVICE}/{method}")
+
+
+def many_answers(channel: Any, method: str) -> Any:
+    """Return the callable for a method that streams its answers; bytes in, bytes out."""
+    return channel.unary_stream(f"/{SERVICE}/{method}")

@@ -1,0 +1,201 @@
+"""The engine host: an `EngineService` behind gRPC on a Unix socket, one for each user, version and store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+import grpc
+from filelock import FileLock, Timeout
+
+from .. import __version__
+from ..errors import BackendError, WarmlineError
+from .local import LocalEngine
+from .paths import HostPaths
+from .rpc import CHANNEL_OPTIONS, MAX_MESSAGE, SERVICE, decoder, encode, error_details
+from .wire import (
+    ChatRequest,
+    CompletionRequest,
+    Empty,
+    EngineStatus,
+    Event,
+    HostInfo,
+    Message,
+    StopRequest,
+    VariantRequest,
+    VariantStatus,
+)
+
+IDLE_SECONDS: Final = 15 * 60.0
+_GRACE_SECONDS: Final = 2.0
+
+M = TypeVar("M", bound=Message)
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class EngineHost:
+    """Serves one engine until it is told to stop, or nobody has used it for a while.
+
+    Parameters
+    ----------
+    paths
+        Socket, lease and store.
+    engine
+        What answers.
+    idle_seconds
+        Leaves after this long without a request and without a watcher; None for never.
+    """
+
+    def __init__(self, paths: HostPaths, engine: LocalEngine, idle_seconds: float | None = IDLE_SECONDS) -> None:
+        self._paths = paths
+        self._engine = engine
+        self._idle_seconds = idle_seconds
+        self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._requests = 0
+        self._open = 0
+        self._idle_since = 0.0
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until stopped.
+
+        Raises
+        ------
+        BackendError
+            ``backend.host_running``: another host holds the lease.
+        """
+        lease = FileLock(self._paths.lease, timeout=0)
+        try:
+            lease.acquire()
+        except Timeout:
+            raise BackendError(
+                "an engine host of this version runs already",
+                code="backend.host_running",
+                file=str(self._paths.socket),
+                remedy="Use it, or stop it: warmline engine stop",
+            ) from None
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        self._idle_since = loop.time()
+        server = grpc.aio.server(options=CHANNEL_OPTIONS)
+        server.add_generic_rpc_handlers((self._handlers(),))
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                self._paths.socket.unlink()  # of a host that was killed; the lease says that none lives
+            previous = os.umask(0o177)
+            try:
+                server.add_insecure_port(self._paths.address)
+                await server.start()
+            finally:
+                os.umask(previous)
+            self._paths.socket.chmod(0o600)
+            self._paths.pid.write_text(f"{os.getpid()}\n")
+            await self._until_stopped()
+        finally:
+            await server.stop(_GRACE_SECONDS)
+            await self._engine.close()
+            for path in (self._paths.socket, self._paths.pid):
+                with contextlib.suppress(FileNotFoundError):
+                    path.unlink()
+            lease.release()
+
+    async def _until_stopped(self) -> None:
+        loop = asyncio.get_running_loop()
+        while not self._stop.is_set():
+            if self._idle_seconds is None or self._open:
+                wait = self._idle_seconds
+            else:
+                wait = self._idle_since + self._idle_seconds - loop.time()
+                if wait <= 0:
+                    return
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), wait)
+
+    @contextlib.contextmanager
+    def _in_use(self) -> Any:
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+            self._idle_since = asyncio.get_running_loop().time()
+
+    # -- methods -------------------------------------------------------------------------------------------------
+
+    def _handlers(self) -> grpc.GenericRpcHandler:
+        methods = {
+            "Complete": self._streaming(CompletionRequest, self._engine.complete),
+            "Chat": self._streaming(ChatRequest, self._engine.chat),
+            "Watch": self._streaming(Empty, lambda _request: self._engine.watch()),
+            "Describe": self._answering(VariantRequest, self._describe),
+            "Load": self._answering(VariantRequest, self._load),
+            "Prewarm": self._answering(CompletionRequest, self._prewarm),
+            "Status": self._answering(Empty, self._status),
+            "Info": self._answering(Empty, self._info),
+            "Stop": self._answering(StopRequest, self._stopping),
+        }
+        return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+    async def _describe(self, request: VariantRequest) -> VariantStatus:
+        return await self._engine.describe(request.variant)
+
+    async def _load(self, request: VariantRequest) -> VariantStatus:
+        return await self._engine.load(request.variant)
+
+    async def _prewarm(self, request: CompletionRequest) -> Empty:
+        await self._engine.prewarm(request)
+        return Empty()
+
+    async def _status(self, _request: Empty) -> EngineStatus:
+        return await self._engine.status()
+
+    async def _info(self, _request: Empty) -> HostInfo:
+        return HostInfo(
+            pid=os.getpid(),
+            version=__version__,
+            home=str(self._paths.home),
+            started_at=self._started_at,
+            requests=self._requests,
+        )
+
+    async def _stopping(self, _request: StopRequest) -> Empty:
+        asyncio.get_running_loop().call_soon(self._stop.set)
+        return Empty()
+
+    def _answering(self, model: type[M], method: Callable[[M], Awaitable[Message]]) -> Any:
+        decode = decoder(model)
+
+        async def handle(data: bytes, context: Context) -> bytes:
+            self._requests += 1
+            with self._in_use():
+                try:
+                    return encode(await method(decode(data)))
+                except WarmlineError as error:
+                    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, error_details(error))
+            raise AssertionError("abort raises")
+
+        return grpc.unary_unary_rpc_method_handler(handle)
+
+    def _streaming(self, model: type[M], method: Callable[[M], AsyncIterator[Event | EngineStatus]]) -> Any:
+        decode = decoder(model)
+
+        async def handle(data: bytes, context: Context) -> AsyncIterator[bytes]:
+            self._requests += 1
+            with self._in_use():
+                try:
+                    async with contextlib.aclosing(method(decode(data))) as messages:  # type: ignore[type-var]
+                        async for message in messages:
+                            yield encode(message)
+                except WarmlineError as error:
+                    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, error_details(error))
+
+        return grpc.unary_stream_rpc_method_handler(handle)
+
+
+__all__ = ["IDLE_SECONDS", "MAX_MESSAGE", "EngineHost"]

@@ -1,0 +1,22 @@
+"""JSON Schemas of all files that people and catalogs write, for editors and checkers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .filemodel import FileModel
+from .records import AdapterRecord, ModelRecord
+from .variant import VariantFile, WorkspaceFile
+
+SCHEMAS: Final[dict[str, type[FileModel]]] = {
+    "variant": VariantFile,
+    "workspace": WorkspaceFile,
+    "adapter": AdapterRecord,
+    "model": ModelRecord,
+}
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a file kind: a key of `SCHEMAS`."""
+    schema = SCHEMAS[kind].model_json_schema(by_alias=True, mode="validation")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"warmline {kind} file", **schema}
