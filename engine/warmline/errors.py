@@ -50,6 +50,11 @@ class WarmlineError(Exception):
         tail = f". {self.remedy}" if self.remedy else ""
         return f"{where}{self.message}{tail}"
 
+    @property
+    def docs(self) -> str:
+        """Where the rule behind the code is explained."""
+        return "docs/errors.md#" + self.code.replace(".", "-")
+
     def to_dict(self) -> dict[str, Any]:
         """Return the error as plain JSON data (keys: code, message, file, field, remedy)."""
         return {
@@ -97,6 +102,18 @@ class TrustError(WarmlineError):
     default_code = "trust.unapproved"
 
 
+class StoreError(WarmlineError):
+    """The user's store refuses a change, or cannot make it (codes ``store.*``)."""
+
+    default_code = "store.failed"
+
+
+class CatalogError(WarmlineError):
+    """A catalog, or an entry of one, cannot be used (codes ``catalog.*``)."""
+
+    default_code = "catalog.invalid"
+
+
 class PromptError(WarmlineError):
     """A prompt cannot be rendered or does not fit (codes ``prompt.*``)."""
 
@@ -114,6 +131,8 @@ _BY_ROOM: dict[str, type[WarmlineError]] = {
     "variant": VariantError,
     "artifact": ArtifactError,
     "trust": TrustError,
+    "store": StoreError,
+    "catalog": CatalogError,
     "prompt": PromptError,
     "backend": BackendError,
 }

@@ -68,9 +68,9 @@ class Record(FileModel):
         return frozenset(file.digest for file in self.files) or frozenset({self.digest})
 
     def to_json(self) -> bytes:
-        """Write the record as it is kept; unset texts are left out."""
-        data = self.model_dump(mode="json", by_alias=True, exclude={"json_schema"})
-        kept = {key: value for key, value in data.items() if value not in ("", None, []) or key == "schema"}
+        """Write the record as it is kept; empty texts and lists are left out."""
+        data = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"json_schema"})
+        kept = {key: value for key, value in data.items() if value not in ("", [], {})}
         return (json.dumps(kept, indent=1, ensure_ascii=False) + "\n").encode()
 
 
@@ -83,7 +83,8 @@ class AdapterRecord(Record):
         default=None, description="As in the file that is loaded; absent where that has none."
     )
     factor: Annotated[float, Field(allow_inf_nan=False)] | None = Field(
-        default=None, description="What B·A is multiplied by at scale 1: alpha / rank, or alpha / sqrt(rank) with rsLoRA."
+        default=None,
+        description="What B·A is multiplied by at scale 1: alpha / rank, or alpha / sqrt(rank) with rsLoRA.",
     )
     base: DeclaredBase = Field(default=DeclaredBase(), description="The base it was made for, as its maker says.")
     checked_base: DeclaredBase = Field(
@@ -92,7 +93,9 @@ class AdapterRecord(Record):
     source_digest: Digest | None = Field(default=None, description="The weights as given, before any conversion.")
     architecture: Short = ""
     pairs: Annotated[int, Field(ge=0)] = Field(default=0, description="Weights of the base that it changes.")
-    zero_pairs: Annotated[int, Field(ge=0)] = Field(default=0, description="Of these, how many have an all-zero factor.")
+    zero_pairs: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="Of these, how many have an all-zero factor."
+    )
 
     @property
     def unverified(self) -> bool:

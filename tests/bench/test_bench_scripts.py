@@ -65,10 +65,13 @@ def test_startup(repo: Path) -> None:
 @pytest.mark.parametrize("adapter", [None, "acme-style"])
 def test_typing(repo: Path, examples: Path, adapter: str | None) -> None:
     with_adapter = ("--adapter", str(examples / "adapters" / adapter / "adapter.gguf")) if adapter else ()
-    found = report(repo, "typing.py", "--quick", *with_adapter)
+    found = report(repo, "typing.py", "--quick", "--same-batches", *with_adapter)
     one, whole = found["rows"]
     assert one["keys"] == whole["keys"] == 10
     assert one["prompt_tokens"] > 1000
+    # The same llama.cpp with the same batches: any other text is a fault, here or in the comparison.
+    assert one["cold_equal"] is True
+    assert one["equal_texts"] == 1
     for side in ("warmline", "llama_server"):
         assert one[side]["reused"] > 0.9
         assert 0 < one[side]["first_ms"]["median"] <= one[side]["total_ms"]["median"]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from warmline.errors import ConfigError
+from warmline.schemas import SCHEMAS
 from warmline.variant import (
-
     AdapterRecord,
     FileModel,
     VariantFile,

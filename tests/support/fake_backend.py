@@ -124,6 +124,9 @@ class FakeModel:
         self.backend.sessions.append(session)
         return session
 
+    def embed(self, text: str) -> list[float]:
+        return [1.0]
+
     def probe_effect(self, adapter: AdapterOnDisk) -> float:
         return self.backend.effect
 

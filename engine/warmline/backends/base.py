@@ -238,6 +238,15 @@ class BaseModelHandle(Protocol):
             ``backend.context``: for example when memory does not suffice.
         """
 
+    def embed(self, text: str) -> list[float]:
+        """Return the mean of the last hidden states over the text's tokens, scaled to length 1.
+
+        Raises
+        ------
+        BackendError
+            ``backend.prompt``: no text, or more than fits the training context.
+        """
+
     def probe_effect(self, adapter: AdapterOnDisk) -> float:
         """Return the largest change of a logit that the adapter causes on a fixed short prompt (nan if any is nan)."""
 

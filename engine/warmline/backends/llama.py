@@ -13,7 +13,7 @@ from ..artifacts.gguf import GGUFHeader, read_header
 from ..digests import DigestCache, open_regular, short
 from ..errors import ArtifactError, BackendError
 from .base import AdapterOnDisk, BaseFacts, ContextConfig, Session
-from .llama_session import LlamaSession
+from .llama_session import LlamaSession, embed_tokens
 from .native import NativeFile, captured_log, last_words, llama, version
 
 # enum llama_token_attr in llama.h
@@ -292,6 +292,19 @@ class LlamaModel:
         self._sessions = [other for other in self._sessions if not other.closed]
         self._sessions.append(session)
         return session
+
+    def embed(self, text: str) -> list[float]:
+        """See `BaseModelHandle.embed`."""
+        tokens = self.tokenize(text)
+        if self._facts.add_bos and self._facts.bos is not None:
+            tokens.insert(0, self._facts.bos)
+        if not 0 < len(tokens) <= self._facts.n_ctx_train:
+            raise BackendError(
+                f"a text of {len(tokens)} tokens cannot be embedded",
+                code="backend.prompt",
+                remedy=f"Send 1 to {self._facts.n_ctx_train} tokens",
+            )
+        return embed_tokens(self._open_pointer(), tokens)
 
     def probe_effect(self, adapter: AdapterOnDisk) -> float:
         """See `BaseModelHandle.probe_effect`; measured once per adapter and scale."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BackendError
 from ..kv.prefix import common_prefix
-from .base import Abort, Aborted, ContextConfig, Prefill, Step, libc
+from .base import Abort, Aborted, ContextConfig, Prefill, Step, default_threads, libc
 from .native import captured_log, last_words, llama
 
 if TYPE_CHECKING:
@@ -221,6 +221,33 @@ class LlamaSession:
             self._lib.llama_free(self._context)
             self._context = None
             self._tokens.clear()
+
+
+def embed_tokens(model: Any, tokens: Sequence[int]) -> list[float]:
+    """Return the mean-pooled embedding of some tokens, scaled to length 1, from a context of its own."""
+    lib = llama()
+    params = lib.llama_context_default_params()
+    params.n_ctx = params.n_batch = params.n_ubatch = len(tokens)
+    params.n_threads = params.n_threads_batch = default_threads()
+    params.embeddings = True
+    params.pooling_type = lib.LLAMA_POOLING_TYPE_MEAN
+    with captured_log() as log:
+        context = lib.llama_init_from_model(model, params)
+    if not context:
+        raise BackendError(
+            f"llama.cpp cannot make a context to embed with: {last_words(log)}",
+            code="backend.context",
+            remedy="Send less text",
+        )
+    try:
+        array = (lib.llama_token * len(tokens))(*tokens)
+        if lib.llama_decode(context, lib.llama_batch_get_one(array, len(tokens))) != 0:
+            raise BackendError("llama.cpp cannot embed this text", code="backend.decode", remedy="Send other text")
+        values = lib.llama_get_embeddings_seq(context, _SEQUENCE)[: lib.llama_model_n_embd(model)]
+    finally:
+        lib.llama_free(context)
+    length = sum(value * value for value in values) ** 0.5 or 1.0
+    return [value / length for value in values]
 
 
 class LlamaSampler:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Protocol
 
 from ..variant import ResolvedVariant
@@ -40,6 +41,14 @@ class EngineClient(Protocol):
         """Make a variant ready to answer: verify, load, probe its adapters' effect."""
         ...
 
+    async def embed(self, variant: ResolvedVariant, text: str) -> list[float]:
+        """Return a text's embedding by the variant's base; refused (``backend.unsupported``) with adapters."""
+        ...
+
+    async def metrics(self) -> str:
+        """Return the engine's metrics in Prometheus' text format."""
+        ...
+
     async def status(self) -> EngineStatus:
         """Return the engine's state now."""
         ...
@@ -51,3 +60,16 @@ class EngineClient(Protocol):
     async def close(self) -> None:
         """Let go of the engine; an in-process one frees its models."""
         ...
+
+
+def connect(home: Path) -> EngineClient:
+    """Return the engine of a store: its host's process, started when it is first needed.
+
+    Raises
+    ------
+    BackendError
+        ``backend.runtime_folder``: there is no private place for the socket.
+    """
+    from .remote import RemoteEngine
+
+    return RemoteEngine(home)

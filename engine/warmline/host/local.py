@@ -6,13 +6,17 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
+from typing import TypeVar
 
 from ..digests import DigestCache
 from ..errors import WarmlineError
 from ..trust import TrustStore
 from ..variant import ResolvedVariant
+from .quarantine import CrashLedger
 from .service import EngineService
 from .wire import ChatRequest, CompletionRequest, Done, EngineStatus, Event, VariantStatus
+
+T = TypeVar("T")
 
 
 class LocalEngine:
@@ -24,15 +28,26 @@ class LocalEngine:
         The user's store: approvals and the digest cache live there.
     approved
         Digests that count as approved besides the user's own approvals.
+    host
+        Whether this is the engine host's process: it keeps KV on disk and counts crashes.
     """
 
-    def __init__(self, home: Path, approved: frozenset[str] = frozenset()) -> None:
+    def __init__(self, home: Path, approved: frozenset[str] = frozenset(), *, host: bool = False) -> None:
         from ..backends.llama import LlamaBackend
+        from ..kv.disk import DiskSnapshots
+        from ..kv.pool import ContextPool
 
         trust = TrustStore(home / "trust.json")
         digests = DigestCache(home / "cache" / "digests.json")
+        self._crashes = CrashLedger(home / "crashes") if host else None
+        if self._crashes is not None:
+            self._crashes.open()
         self._service = EngineService(
-            LlamaBackend(digests), digests, lambda digest: digest in approved or trust.approved(digest)
+            LlamaBackend(digests),
+            digests,
+            lambda digest: digest in approved or trust.approved(digest),
+            pool=ContextPool(disk=DiskSnapshots(home / "cache" / "kv") if host else None),
+            crashes=self._crashes,
         )
 
     async def complete(self, request: CompletionRequest) -> AsyncIterator[Event]:
@@ -59,26 +74,7 @@ class LocalEngine:
 
     async def load(self, variant: ResolvedVariant) -> VariantStatus:
         """See `EngineClient.load`."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[VariantStatus] = loop.create_future()
-
-        def settle(result: VariantStatus | WarmlineError) -> None:
-            if future.done():
-                return
-            if isinstance(result, WarmlineError):
-                future.set_exception(result)
-            else:
-                future.set_result(result)
-
-        def post(result: VariantStatus | WarmlineError) -> None:
-            _call(loop, settle, result)
-
-        cancel = self._service.load(variant, post, post)
-        try:
-            return await future
-        except asyncio.CancelledError:
-            cancel()
-            raise
+        return await self._settled(lambda done, failed: self._service.load(variant, done, failed))
 
     async def status(self) -> EngineStatus:
         """See `EngineClient.status`."""
@@ -104,6 +100,41 @@ class LocalEngine:
     async def close(self) -> None:
         """See `EngineClient.close`."""
         await asyncio.to_thread(self._service.close)
+        if self._crashes is not None:
+            self._crashes.close()
+
+    async def embed(self, variant: ResolvedVariant, text: str) -> list[float]:
+        """See `EngineClient.embed`."""
+        return await self._settled(lambda done, failed: self._service.embed(variant, text, done, failed))
+
+    async def metrics(self) -> str:
+        """See `EngineClient.metrics`."""
+        return self._service.metrics_text()
+
+    def save(self) -> None:
+        """Write the hottest KV to disk when nothing else is to do."""
+        self._service.save()
+
+    async def _settled(
+        self, begin: Callable[[Callable[[T], None], Callable[[WarmlineError], None]], Callable[[], None]]
+    ) -> T:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def succeed(result: T) -> None:
+            if not future.done():
+                future.set_result(result)
+
+        def fail(error: WarmlineError) -> None:
+            if not future.done():
+                future.set_exception(error)
+
+        cancel = begin(lambda result: _call(loop, succeed, result), lambda error: _call(loop, fail, error))
+        try:
+            return await future
+        except asyncio.CancelledError:
+            cancel()
+            raise
 
 
 class _QueueReceiver:

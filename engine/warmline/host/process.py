@@ -142,7 +142,7 @@ def main(home: str) -> int:
     idle = float(os.environ.get("WARMLINE_ENGINE_IDLE_SECONDS") or IDLE_SECONDS)
 
     async def serve() -> None:
-        await EngineHost(paths, LocalEngine(paths.home), idle_seconds=idle if idle > 0 else None).run()
+        await EngineHost(paths, LocalEngine(paths.home, host=True), idle_seconds=idle if idle > 0 else None).run()
 
     log = logging.getLogger("warmline.host")
     log.info("starting, pid %d, store %s", os.getpid(), paths.home)

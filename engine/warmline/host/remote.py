@@ -21,11 +21,14 @@ from .wire import (
     ChatRequest,
     CompletionRequest,
     Done,
+    Embedding,
+    EmbedRequest,
     Empty,
     EngineStatus,
     Event,
     HostInfo,
     Message,
+    MetricsText,
     State,
     VariantRequest,
     VariantStatus,
@@ -79,6 +82,14 @@ class RemoteEngine:
     async def status(self) -> EngineStatus:
         """See `EngineClient.status`."""
         return await self._ask("Status", Empty(), EngineStatus)
+
+    async def embed(self, variant: ResolvedVariant, text: str) -> list[float]:
+        """See `EngineClient.embed`."""
+        return list((await self._ask("Embed", EmbedRequest(variant=variant, text=text), Embedding)).values)
+
+    async def metrics(self) -> str:
+        """See `EngineClient.metrics`."""
+        return (await self._ask("Metrics", Empty(), MetricsText)).text
 
     async def info(self) -> HostInfo:
         """Say which host answers."""

@@ -6,6 +6,8 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 from cachetools import LRUCache
 
@@ -18,6 +20,20 @@ from ..prompts.chat import ChatTemplate
 from ..variant import ResolvedVariant
 from ..verified import Verified, VerifiedAdapter, Verifier
 from .wire import VariantStatus
+
+# A base needs its file's size in memory, and some more for contexts and compute buffers.
+_HEADROOM: Final = 1.5
+
+
+def available_bytes() -> int | None:
+    """Return the memory that programs can still get, in bytes; None where the system does not say."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        return None
+    return None
 
 
 class Residents:
@@ -39,7 +55,7 @@ class Residents:
         pool: ContextPool,
         loading: Callable[[str, float], None],
         *,
-        max_bases: int = 1,
+        max_bases: int = 2,
     ) -> None:
         self._backend = backend
         self._verifier = Verifier(backend, digests, approved)
@@ -47,6 +63,7 @@ class Residents:
         self._pool = pool
         self._loading = loading
         self._max_bases = max_bases
+        self._sizes: dict[str, int] = {}
         self._models: OrderedDict[str, BaseModelHandle] = OrderedDict()
         self._templates: LRUCache[str, ChatTemplate] = LRUCache(16)
         self._effects: dict[tuple[str, str, str], float] = {}
@@ -86,10 +103,12 @@ class Residents:
         if model is None:
             name = verified.variant.base.name
             self._loading(name, 0.0)
-            self._make_room()
+            size = verified.variant.base.path.stat().st_size
+            self._make_room(size)
             model = self._models[digest] = self._backend.load(
                 verified.variant.base.path, digest, lambda share: self._loading(name, share)
             )
+            self._sizes[digest] = size
         self._models.move_to_end(digest)
         return model
 
@@ -118,10 +137,21 @@ class Residents:
         self._models.clear()
         self._backend.close()
 
-    def _make_room(self) -> None:
+    @property
+    def n_bases(self) -> int:
+        """Bases in memory."""
+        return len(self._models)
+
+    @property
+    def base_bytes(self) -> int:
+        """Bytes of their files."""
+        return sum(self._sizes[digest] for digest in self._models)
+
+    def _make_room(self, size: int) -> None:
         busy = self._pool.pinned_bases
         for digest in [digest for digest in self._models if digest not in busy]:
-            if len(self._models) < self._max_bases:
+            free = available_bytes()
+            if len(self._models) < self._max_bases and (free is None or free > size * _HEADROOM):
                 return
             self._pool.drop(digest)
             self._models.pop(digest).close()

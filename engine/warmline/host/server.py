@@ -21,11 +21,14 @@ from .rpc import CHANNEL_OPTIONS, MAX_MESSAGE, SERVICE, decoder, encode, error_d
 from .wire import (
     ChatRequest,
     CompletionRequest,
+    Embedding,
+    EmbedRequest,
     Empty,
     EngineStatus,
     Event,
     HostInfo,
     Message,
+    MetricsText,
     StopRequest,
     VariantRequest,
     VariantStatus,
@@ -33,6 +36,8 @@ from .wire import (
 
 IDLE_SECONDS: Final = 15 * 60.0
 _GRACE_SECONDS: Final = 2.0
+_TICK_SECONDS: Final = 0.5
+_SAVE_AFTER_SECONDS: Final = 20.0
 
 M = TypeVar("M", bound=Message)
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -59,6 +64,7 @@ class EngineHost:
         self._requests = 0
         self._open = 0
         self._idle_since = 0.0
+        self._active_at = 0.0
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -82,7 +88,7 @@ class EngineHost:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        self._idle_since = loop.time()
+        self._idle_since = self._active_at = loop.time()
         server = grpc.aio.server(options=CHANNEL_OPTIONS)
         server.add_generic_rpc_handlers((self._handlers(),))
         try:
@@ -105,17 +111,26 @@ class EngineHost:
                     path.unlink()
             lease.release()
 
+    def stop(self) -> None:
+        """Ask `run` to end; call it in the loop's thread."""
+        self._stop.set()
+
     async def _until_stopped(self) -> None:
         loop = asyncio.get_running_loop()
+        saved = self._requests
         while not self._stop.is_set():
-            if self._idle_seconds is None or self._open:
-                wait = self._idle_seconds
-            else:
-                wait = self._idle_since + self._idle_seconds - loop.time()
-                if wait <= 0:
-                    return
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), wait)
+                await asyncio.wait_for(self._stop.wait(), _TICK_SECONDS)
+            quiet = loop.time() - self._active_at
+            if quiet >= _SAVE_AFTER_SECONDS and saved != self._requests:
+                saved = self._requests
+                self._engine.save()
+            if (
+                self._idle_seconds is not None
+                and not self._open
+                and loop.time() - self._idle_since >= self._idle_seconds
+            ):
+                return
 
     @contextlib.contextmanager
     def _in_use(self) -> Any:
@@ -136,6 +151,8 @@ class EngineHost:
             "Describe": self._answering(VariantRequest, self._describe),
             "Load": self._answering(VariantRequest, self._load),
             "Prewarm": self._answering(CompletionRequest, self._prewarm),
+            "Embed": self._answering(EmbedRequest, self._embed),
+            "Metrics": self._answering(Empty, self._metrics),
             "Status": self._answering(Empty, self._status),
             "Info": self._answering(Empty, self._info),
             "Stop": self._answering(StopRequest, self._stopping),
@@ -151,6 +168,12 @@ class EngineHost:
     async def _prewarm(self, request: CompletionRequest) -> Empty:
         await self._engine.prewarm(request)
         return Empty()
+
+    async def _embed(self, request: EmbedRequest) -> Embedding:
+        return Embedding(values=tuple(await self._engine.embed(request.variant, request.text)))
+
+    async def _metrics(self, _request: Empty) -> MetricsText:
+        return MetricsText(text=await self._engine.metrics())
 
     async def _status(self, _request: Empty) -> EngineStatus:
         return await self._engine.status()
@@ -173,6 +196,7 @@ class EngineHost:
 
         async def handle(data: bytes, context: Context) -> bytes:
             self._requests += 1
+            self._active_at = asyncio.get_running_loop().time()
             with self._in_use():
                 try:
                     return encode(await method(decode(data)))
@@ -187,6 +211,7 @@ class EngineHost:
 
         async def handle(data: bytes, context: Context) -> AsyncIterator[bytes]:
             self._requests += 1
+            self._active_at = asyncio.get_running_loop().time()
             with self._in_use():
                 try:
                     async with contextlib.aclosing(method(decode(data))) as messages:  # type: ignore[type-var]

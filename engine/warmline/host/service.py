@@ -10,8 +10,8 @@ from typing import Final
 from cachetools import LRUCache
 
 from ..backends.base import Abort, Aborted, Backend, Session
-from ..digests import DigestCache
-from ..errors import BackendError, WarmlineError
+from ..digests import DigestCache, short
+from ..errors import ArtifactError, BackendError, WarmlineError
 from ..generation import Limits, Result, generate
 from ..identity import Identity
 from ..kv.pool import ContextPool
@@ -20,6 +20,8 @@ from ..prompts.window import Window
 from ..scheduler import Job, Priority, Scheduler
 from ..variant import ResolvedVariant
 from ..verified import Verified
+from .metrics import Metrics
+from .quarantine import CrashLedger
 from .receiving import EventSink, Once, Receiver, why_cold
 from .resident import Residents
 from .wire import ChatRequest, CompletionRequest, EngineStatus, ErrorInfo, LastRequest, State, VariantStatus
@@ -42,7 +44,9 @@ class EngineService:
     pool
         Warm KV; None for one of the default size.
     max_bases
-        Resident bases; the least recently used leaves first.
+        Resident bases at most; memory may allow fewer. The least recently used leaves first.
+    crashes
+        Who crashed the engine before: quarantined content is refused.
     """
 
     def __init__(
@@ -52,8 +56,11 @@ class EngineService:
         approved: Callable[[str], bool],
         *,
         pool: ContextPool | None = None,
-        max_bases: int = 1,
+        max_bases: int = 2,
+        crashes: CrashLedger | None = None,
     ) -> None:
+        self.metrics = Metrics()
+        self._crashes = crashes
         self._pool = ContextPool() if pool is None else pool
         self._residents = Residents(backend, digests, approved, self._pool, self._loading, max_bases=max_bases)
         self._last_identity: LRUCache[Hashable, Identity] = LRUCache(_DOCUMENTS)
@@ -125,6 +132,59 @@ class EngineService:
         """Verify a variant and say what would answer. Blocks while files are hashed; raises `WarmlineError`."""
         return self._residents.describe(self._residents.verify(variant))
 
+    def embed(
+        self,
+        variant: ResolvedVariant,
+        text: str,
+        done: Callable[[list[float]], None],
+        failed: Callable[[WarmlineError], None],
+    ) -> Callable[[], None]:
+        """Queue an embedding of `text` by a variant's base; a variant with adapters is refused as unsupported."""
+
+        def work(_abort: Abort) -> Steps:
+            if variant.adapters:
+                raise BackendError(
+                    "embeddings are served by bases alone",
+                    code="backend.unsupported",
+                    file=variant.file,
+                    field="adapters",
+                    remedy="Ask a variant without adapters",
+                )
+            verified, _session = self._session(variant)
+            done(self._residents.model(verified).embed(text))
+            yield
+
+        job = Job(
+            lambda abort: self._guarded(work(abort), failed, variant),
+            lambda reason: failed(BackendError(f"given up: {reason}", code=f"backend.{reason}", remedy="Ask again")),
+            priority=Priority.CHAT,
+        )
+        self._scheduler.submit(job)
+        return lambda: self._scheduler.cancel(job)
+
+    def save(self) -> None:
+        """Write the hottest KV to disk when nothing else is to do."""
+
+        def work(_abort: Abort) -> Steps:
+            self._pool.to_disk()
+            yield
+
+        self._scheduler.submit(Job(work, lambda _reason: None, key="save", priority=Priority.PREWARM))
+
+    def metrics_text(self) -> str:
+        """Return all metrics in Prometheus' text format."""
+        values = {
+            "queued": self._scheduler.queued,
+            "preemptions": self._scheduler.preemptions,
+            "contexts": len(self._pool),
+            "snapshots": len(self._pool.snapshots),
+            "snapshot_bytes": self._pool.snapshots.nbytes,
+            "bases": self._residents.n_bases,
+            "base_bytes": self._residents.base_bytes,
+        }
+        self.metrics.gauges(values, dict(self._pool.counters))
+        return self.metrics.text()
+
     # -- status --------------------------------------------------------------------------------------------------
 
     @property
@@ -148,6 +208,7 @@ class EngineService:
         """Stop everything and free the models. Blocks until the running job has stopped. Idempotent."""
         self._set(state=State.STOPPING)
         self._scheduler.close()
+        self._pool.to_disk()
         self._residents.close()
 
     def _set(self, **changes: object) -> None:
@@ -182,14 +243,33 @@ class EngineService:
             self._fail(fault, failed)
 
     def _fail(self, error: WarmlineError, failed: Callable[[WarmlineError], None]) -> None:
+        self.metrics.failed(error.code)
         self._set(state=State.FAILED, error=ErrorInfo(**error.to_dict()))
         failed(error)
 
     def _session(self, variant: ResolvedVariant) -> tuple[Verified, Session]:
         verified = self._residents.verify(variant)
+        if self._crashes is not None:
+            self._refuse_quarantined(verified, self._crashes)
+            self._crashes.note(verified.identity, [a.name for a in variant.adapters] or [variant.base.name])
         if self._status.active is not None and not self._residents.is_live(verified.identity):
             self._set(state=State.SWITCHING)
         return verified, self._residents.session(verified)
+
+    def _refuse_quarantined(self, verified: Verified, crashes: CrashLedger) -> None:
+        identity = verified.identity
+        places = [(identity.base, "base.path", verified.variant.base.name)]
+        for index, adapter in enumerate(verified.adapters):
+            places.append((adapter.digest, f"adapters[{index}].path", adapter.spec.name))
+        for digest, field, name in places:
+            if crashes.quarantined(digest):
+                raise ArtifactError(
+                    f"`{name}` ({short(digest)}) crashed the engine twice and is not loaded again",
+                    code="artifact.quarantined",
+                    file=verified.variant.file,
+                    field=field,
+                    remedy=f"Replace the file, or try once more: warmline engine release {short(digest)}",
+                )
 
     def _prompt(self, request: CompletionRequest, verified: Verified, session: Session, max_tokens: int) -> list[int]:
         view = Window(
@@ -264,7 +344,7 @@ class EngineService:
         session: Session,
         prompt: Sequence[int],
         limits: Limits,
-        place: Hashable,
+        place: tuple[str, str, str],
         abort: Abort,
         once: Once,
     ) -> Steps:
@@ -294,7 +374,18 @@ class EngineService:
             self._pool.unpin(identity, place)
             self._set(state=State.READY)
         once.done(result.outcome, result.text, result.predicted_tokens)
+        kind, name = str(place[0]), verified.variant.name
+        seconds = once.elapsed_ms / 1000
+        self.metrics.ended(kind, name, seconds=seconds, predicted=result.predicted_tokens, outcome=result.outcome)
         if sink.start is not None:
+            self.metrics.started(
+                kind,
+                name,
+                seconds=sink.start.ttft_ms / 1000,
+                prompt=sink.start.prompt_tokens,
+                reused=sink.start.reused_tokens,
+                reason=sink.start.reason,
+            )
             self._set(
                 last=LastRequest(
                     reused_tokens=sink.start.reused_tokens,

@@ -85,6 +85,25 @@ class VariantRequest(Message):
     variant: ResolvedVariant
 
 
+class EmbedRequest(Message):
+    """Ask for the embedding of a text by a variant's base."""
+
+    variant: ResolvedVariant
+    text: str
+
+
+class Embedding(Message):
+    """A vector of length 1."""
+
+    values: tuple[float, ...]
+
+
+class MetricsText(Message):
+    """All metrics in Prometheus' text format."""
+
+    text: str
+
+
 class Empty(Message):
     """Nothing to say."""
 

@@ -12,8 +12,20 @@ import pytest
 from fake_backend import FakeBackend, FakeSession, write_adapter, write_base
 from warmline.digests import DigestCache
 from warmline.errors import WarmlineError
+from warmline.host import resident
 from warmline.host.service import EngineService
-from warmline.host.wire import CompletionRequest, Delta, Done, EngineStatus, Event, Outcome, Started, State
+from warmline.host.wire import (
+    ChatRequest,
+    ChatTurn,
+    CompletionRequest,
+    Delta,
+    Done,
+    EngineStatus,
+    Event,
+    Outcome,
+    Started,
+    State,
+)
 from warmline.kv.pool import ContextPool
 from warmline.variant import DeclaredBase, Profile, ResolvedAdapter, ResolvedBase, ResolvedVariant
 
@@ -45,14 +57,18 @@ class Heard:
 
 
 class Bench:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, max_bases: int = 1) -> None:
         self.base = write_base(folder / "base.gguf")
         self.a = write_adapter(folder / "a.gguf", weights=b"\x0a")
         self.b = write_adapter(folder / "b.gguf", weights=b"\x0b")
         self.backend = FakeBackend()
         self.approved: set[str] = set()
         self.service = EngineService(
-            self.backend, DigestCache(), lambda digest: digest in self.approved, pool=ContextPool(max_live=2)
+            self.backend,
+            DigestCache(),
+            lambda digest: digest in self.approved,
+            pool=ContextPool(max_live=2),
+            max_bases=max_bases,
         )
 
     def variant(self, *adapters: Path, scale: str = "1", workspace: bool = False, **profile: Any) -> ResolvedVariant:
@@ -163,6 +179,98 @@ def test_another_base_replaces_the_first_after_its_sessions_are_closed(bench: Be
     assert len(bench.backend.loads) == 2
     assert bench.backend.sessions[0].closed
     assert bench.backend.models[0].closed
+
+
+def test_two_bases_stay_while_memory_allows(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, max_bases=2)
+    first = bench.variant()
+    bench.complete(first)
+    bench.base = write_base(tmp_path / "second.gguf", weights=b"\x09")
+    bench.complete(bench.variant())
+    assert not bench.backend.models[0].closed
+    assert bench.reason(first) == "warm"
+    assert len(bench.backend.loads) == 2
+    bench.service.close()
+
+
+def test_a_base_leaves_when_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resident, "available_bytes", lambda: 10)
+    bench = Bench(tmp_path, max_bases=2)
+    bench.complete(bench.variant())
+    write_base(bench.base, weights=b"\x09")
+    bench.complete(bench.variant())
+    assert bench.backend.models[0].closed
+    bench.service.close()
+
+
+def chat(bench: Bench, variant: ResolvedVariant, **more: Any) -> Heard:
+    heard = Heard()
+    request = ChatRequest(
+        client="c", conversation="1", variant=variant, messages=(ChatTurn(role="user", content="hi"),), **more
+    )
+    bench.service.chat(request, heard)
+    return heard
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["same identity", "another identity"])
+def test_a_completion_interrupts_a_chat_which_goes_on_from_its_own_kv(bench: Bench, same: bool) -> None:
+    write_base(bench.base, template="{{ messages[0].content * 30 }}")
+    bench.backend.script = [*(ord(letter) for letter in "abcdefgh"), 0]
+    undisturbed = chat(bench, bench.variant())
+    assert undisturbed.over.wait(10)
+    gate = bench.backend.sessions[0].on_decode = Gate()
+    heard = chat(bench, bench.variant())
+    assert gate.reached.wait(10)
+    bench.backend.sessions[0].on_decode = None
+    completion = bench.ask(bench.variant() if same else bench.variant(bench.a), "something else")
+    gate.open.set()
+    assert completion.over.wait(10)
+    assert heard.over.wait(10)
+    assert heard.done.text == undisturbed.done.text == "abcdefgh"
+    assert bench.backend.sessions[0].tokens[:60] == [ord(letter) for letter in "hi" * 30]
+
+
+def test_a_chat_without_room_is_a_typed_error(bench: Bench) -> None:
+    write_base(bench.base, template="{{ messages[0].content * 400 }}")
+    heard = chat(bench, bench.variant())
+    assert heard.over.wait(10)
+    assert heard.failure
+    assert (heard.failure.code, heard.failure.file) == ("prompt.room", "v.json")
+
+
+def test_pre_warming_prefills_what_is_asked_next(bench: Bench) -> None:
+    request = CompletionRequest(client="c", document="d", variant=bench.variant(), prefix="abcdef")
+    bench.service.prewarm(request)
+    while not bench.backend.sessions or not bench.backend.sessions[0].tokens:
+        threading.Event().wait(0.001)
+    assert bench.reason(bench.variant()) == "warm"
+
+
+def test_embeddings_are_served_by_bases_alone(bench: Bench) -> None:
+    got: list[Any] = []
+    over = threading.Event()
+
+    def take(result: Any) -> None:
+        got.append(result)
+        over.set()
+
+    for variant in (bench.variant(), bench.variant(bench.a)):
+        over.clear()
+        bench.service.embed(variant, "text", take, take)
+        assert over.wait(10)
+    assert got[0] == [1.0]
+    assert got[1].code == "backend.unsupported"
+
+
+def test_metrics_count_requests_reasons_and_tokens_without_text(bench: Bench) -> None:
+    bench.complete(bench.variant(), "secretword")
+    bench.complete(bench.variant(), "secretword")
+    bench.complete(bench.variant(n_ctx=128), max_tokens=120)
+    text = bench.service.metrics_text()
+    assert 'warmline_reuse_total{kind="complete",reason="cold"} 1.0' in text
+    assert 'warmline_reuse_total{kind="complete",reason="warm"} 1.0' in text
+    assert 'warmline_errors_total{code="prompt.room"} 1.0' in text
+    assert "secretword" not in text
 
 
 @pytest.mark.parametrize(("effect", "code"), [(0.0, "variant.no_effect"), (float("nan"), "variant.nan_effect")])

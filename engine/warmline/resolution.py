@@ -1,0 +1,231 @@
+"""How the names and paths in a variant file become files on this machine; nothing is loaded or hashed here."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Final
+
+from .blobs import Blobs
+from .errors import ConfigError, StoreError
+from .filemodel import Backend
+from .records import AdapterRecord, ModelRecord
+from .shelf import Shelf, inside
+from .variant import AdapterSpec, BaseRef, Overrides, Profile, ResolvedAdapter, ResolvedBase, load_file
+
+# What a model or adapter folder holds beside its record.
+MODEL_FOLDER: Final = "model"
+WEIGHTS_NAME: Final = "adapter_model.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A variant file that exists: its exact name (`backend/name`), its path, and whether a workspace brought it."""
+
+    name: str
+    backend: str
+    path: Path
+    workspace: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the store's artifacts are."""
+
+    home: Path
+
+    @property
+    def models(self) -> Shelf[ModelRecord]:
+        """Records of bases."""
+        return Shelf(self.home, "model", ModelRecord)
+
+    @property
+    def adapters(self) -> Shelf[AdapterRecord]:
+        """Records of adapters."""
+        return Shelf(self.home, "adapter", AdapterRecord)
+
+    @property
+    def blobs(self) -> Blobs:
+        """Files by content."""
+        return Blobs(self.home)
+
+    def model(self, record: ModelRecord) -> Path:
+        """Return the file or folder of a base; ``config.package`` where its Python package is gone."""
+        if record.package is not None:
+            file = str(self.models.folder(record.backend, record.name) / "record.json")
+            return package_file(record.package, file, "package")
+        if record.path is not None:
+            return Path(record.path)
+        if record.format == "openvino":
+            return inside(self.home, "models", record.backend, record.name, MODEL_FOLDER)
+        return self._blob(record.digest)
+
+    def adapter(self, record: AdapterRecord) -> Path:
+        """Return the weights file of an adapter."""
+        if record.format == "safetensors":
+            return inside(self.home, "adapters", record.backend, record.name, WEIGHTS_NAME)
+        return self._blob(record.digest)
+
+    def _blob(self, digest: str) -> Path:
+        return inside(self.home, *self.blobs.path(digest).relative_to(self.home).parts)
+
+
+def resolve_base(base: BaseRef, backend: Backend, found: Found, places: Places) -> ResolvedBase:
+    """Find a base: the store's by name, or the file that `path` or `package` gives."""
+    if base.installed:
+        return _installed_base(base, backend, found, places)
+    if base.package is not None:
+        path = package_file(base.package, str(found.path), "base.package")
+        source = f"Python package {base.package.partition(':')[0]}"
+        inside_workspace = False
+    else:
+        assert base.path is not None  # BaseRef sees to it
+        path = contained(base.path, found, "base.path")
+        source = base.path
+        inside_workspace = found.workspace
+    name = base.name or path.name.removesuffix(".gguf").lower()
+    return ResolvedBase(name=name, path=path, digest=base.digest, source=source, workspace=inside_workspace)
+
+
+def _installed_base(base: BaseRef, backend: Backend, found: Found, places: Places) -> ResolvedBase:
+    assert base.name is not None  # BaseRef sees to it
+    try:
+        record = places.models.get(base.name, backend)
+        path = places.model(record)
+    except StoreError as error:
+        raise _named(error, found, "base.name") from None
+    return ResolvedBase(
+        name=record.name,
+        path=path,
+        digest=base.digest or record.digest,
+        source=record.source,
+        # Installing it was the user's approval; one that was taken back since is asked for again.
+        workspace=found.workspace,
+        trust=record.trust,
+        merged_from=record.merged_from,
+    )
+
+
+def resolve_adapter(
+    spec: AdapterSpec, index: int, backend: Backend, overrides: Overrides, found: Found, places: Places
+) -> ResolvedAdapter:
+    """Find an adapter: the store's by name, or the file that `path` gives, with the record beside it."""
+    scale = overrides.scales.get(spec.name, spec.scale)
+    if spec.path is None:
+        try:
+            installed = places.adapters.get(spec.name, backend)
+            path = places.adapter(installed)
+        except StoreError as error:
+            raise _named(error, found, f"adapters[{index}].name") from None
+        return ResolvedAdapter(
+            name=spec.name,
+            path=path,
+            scale=scale,
+            digest=spec.digest or installed.digest,
+            declared_base=installed.base,
+            trust=installed.trust,
+            source=installed.source,
+            workspace=found.workspace,
+        )
+    path = contained(spec.path, found, f"adapters[{index}].path")
+    record_file = path.parent / "adapter.json"
+    record = load_file(record_file, AdapterRecord) if record_file.is_file() else None
+    if record and spec.digest and record.digest != spec.digest:
+        record = None  # the record speaks of other bytes than the variant asks for
+    known: dict[str, object] = {}
+    if record:
+        # A record can only narrow: its digest is checked when the variant names none, its trust is never believed.
+        known = {"declared_base": record.base, "source": record.source, "digest": spec.digest or record.digest}
+    return ResolvedAdapter.model_validate(
+        {
+            "name": spec.name,
+            "path": path,
+            "scale": scale,
+            "digest": spec.digest,
+            "source": spec.path,
+            "workspace": found.workspace,
+            **known,
+        }
+    )
+
+
+def _named(error: StoreError, found: Found, field: str) -> StoreError:
+    if error.file:
+        error.message = f"{error.file}: {error.message}"
+    error.file, error.field = str(found.path), field
+    return error
+
+
+def patched(profile: Profile, patch: Profile) -> Profile:
+    """Return a profile with what `patch` really names changed."""
+    changes = {name: getattr(patch, name) for name in patch.model_fields_set}
+    if "sampling" in changes:
+        sampling = patch.sampling
+        changes["sampling"] = profile.sampling.model_copy(
+            update={name: getattr(sampling, name) for name in sampling.model_fields_set}
+        )
+    return profile.model_copy(update=changes)
+
+
+def package_file(reference: str, file: str, field: str) -> Path:
+    """Find ``import_name:file`` in an installed Python package, without running any of its code.
+
+    Raises
+    ------
+    ConfigError
+        ``config.package`` where it is not installed, ``config.path`` for a file outside of it.
+    """
+    package, _, inner = reference.partition(":")
+    try:
+        # find_spec of a top-level name imports nothing, so no code of the package runs.
+        spec = importlib.util.find_spec(package) if "." not in package else None
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError(
+            f"the Python package `{package}` is not installed beside Warmline",
+            code="config.package",
+            file=file,
+            field=field,
+            remedy=f"Install it: pip install --no-deps {package.replace('_', '-')}",
+        )
+    root = os.path.realpath(next(iter(spec.submodule_search_locations)))
+    path = Path(os.path.realpath(os.path.join(root, inner.replace("\x00", ""))))
+    if not path.is_relative_to(root):
+        raise ConfigError(
+            "the file lies outside the package",
+            code="config.path",
+            file=file,
+            field=field,
+            remedy="Name a file inside the package",
+        )
+    return path
+
+
+def contained(text: str, found: Found, field: str) -> Path:
+    """Return the real path of a file that a variant names; a workspace may only name files inside itself."""
+    absolute = PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()
+    folder = found.path.parent
+    try:
+        path = Path(os.path.realpath(folder / Path(text).expanduser()))
+        # <root>/.warmline/variants/<name>.json
+        within = not absolute and path.is_relative_to(os.path.realpath(folder.parent.parent))
+    except (ValueError, OSError, RuntimeError) as error:  # NUL characters, endless links, unknown users
+        raise ConfigError(
+            f"this is no usable path: {error}",
+            code="config.path",
+            file=str(found.path),
+            field=field,
+            remedy="Correct the path",
+        ) from None
+    if found.workspace and (not within or text.startswith("~")):
+        raise ConfigError(
+            "a workspace can only name files inside itself",
+            code="config.path",
+            file=str(found.path),
+            field=field,
+            remedy="Copy the file into the workspace, or define the variant in your own store",
+        )
+    return path

@@ -1,0 +1,35 @@
+"""A workspace: a folder with a `.warmline` folder in it, and how it is found."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from .variant import WorkspaceFile, load_file
+
+WORKSPACE_FOLDER: Final = ".warmline"
+WORKSPACE_FILE: Final = "config.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A folder with a `.warmline` folder in it; `file` is its config file."""
+
+    root: Path
+    file: Path
+
+    def load(self) -> WorkspaceFile:
+        """Read the workspace file; errors as in `variant.load_file`."""
+        return load_file(self.file, WorkspaceFile)
+
+
+def find_workspace(start: Path) -> Workspace | None:
+    """Look for `.warmline/config.json` in `start` (a folder, or a file that need not exist) and upward."""
+    start = Path(os.path.abspath(start))
+    for folder in (start, *start.parents):
+        file = folder / WORKSPACE_FOLDER / WORKSPACE_FILE
+        if os.path.lexists(file):
+            return Workspace(folder, file)
+    return None

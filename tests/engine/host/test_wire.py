@@ -1,0 +1,280 @@
+"""Messages: every field survives the real channel, zero and default included; what is malformed gets an error."""
+
+from __future__ import annotations
+
+import asyncio
+import types
+import typing
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+from warmline.errors import BackendError, WarmlineError
+from warmline.host import wire
+from warmline.host.paths import HostPaths
+from warmline.host.remote import RemoteEngine
+from warmline.host.rpc import CHANNEL_OPTIONS, MAX_MESSAGE, decode_event, decoder, encode, one_answer
+from warmline.host.server import EngineHost
+from warmline.host.wire import (
+    ChatRequest,
+    ChatTurn,
+    CompletionRequest,
+    Delta,
+    Done,
+    EngineStatus,
+    Event,
+    Message,
+    Started,
+    VariantStatus,
+)
+from warmline.variant import ResolvedVariant
+
+DIGEST = "sha256:" + "ab" * 32
+BY_NAME: dict[str, Any] = {
+    "digest": DIGEST,
+    "identity": DIGEST,
+    "name": "some-name",
+    "scale": Decimal("-0.1000001"),
+}
+
+
+def full(model: type[BaseModel]) -> Any:
+    """Build an instance whose every field has a value that is not its default."""
+    values = {}
+    for name, field in model.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        value = sample(name, field.annotation, default)
+        # A literal of one value has no other.
+        assert value != default or typing.get_args(field.annotation) == (default,), f"{model.__name__}.{name}"
+        values[name] = value
+    return model(**values)
+
+
+def sample(name: str, annotation: Any, default: Any = None) -> Any:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return sample(name, arguments[0], default)
+    if origin in (typing.Union, types.UnionType):
+        return sample(name, next(one for one in arguments if one is not type(None)), default)
+    if origin is typing.Literal:
+        return next((one for one in arguments if one != default), default)
+    if origin is tuple:
+        return (sample(name, arguments[0]),)
+    if origin is dict:
+        return {sample("name", arguments[0]): sample(name, arguments[1])}
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return full(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return next(one for one in annotation if one != default)
+    if name in BY_NAME and BY_NAME[name] != default and annotation in (str, type(BY_NAME[name])):
+        if annotation is str and not isinstance(BY_NAME[name], str):
+            return str(BY_NAME[name])
+        return BY_NAME[name]
+    known: dict[Any, Any] = {
+        bool: not default,
+        str: "t€xt \U0001f600\n",
+        int: 131,
+        float: 0.25,
+        Decimal: Decimal("0.5"),
+        Path: Path("some/where"),
+    }
+    return known[annotation]
+
+
+MESSAGES = [
+    model
+    for model in vars(wire).values()
+    if isinstance(model, type) and issubclass(model, Message) and model is not Message
+]
+
+
+@pytest.mark.parametrize("model", MESSAGES, ids=lambda model: model.__name__)
+def test_every_field_survives_the_codec(model: type[Message]) -> None:
+    message = full(model)
+    again = decoder(model)(encode(message))
+    assert again == message
+    assert {name: getattr(again, name) for name in model.model_fields} == dict(message)
+
+
+class Echo:
+    """An engine that keeps what it is asked and answers what it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.events: list[Event] = []
+        self.variant_status: VariantStatus = full(VariantStatus)
+        self.engine_status: EngineStatus = full(EngineStatus)
+        self.failure: WarmlineError | None = None
+
+    async def complete(self, request: CompletionRequest) -> AsyncIterator[Event]:
+        self.asked.append(request)
+        if self.failure:
+            raise self.failure
+        for event in self.events:
+            yield event
+
+    async def chat(self, request: ChatRequest) -> AsyncIterator[Event]:
+        async for event in self.complete(request):  # type: ignore[arg-type]
+            yield event
+
+    async def describe(self, variant: ResolvedVariant) -> VariantStatus:
+        self.asked.append(variant)
+        return self.variant_status
+
+    load = describe
+
+    async def prewarm(self, request: CompletionRequest) -> None:
+        self.asked.append(request)
+
+    async def embed(self, variant: ResolvedVariant, text: str) -> list[float]:
+        self.asked.append((variant, text))
+        return [0.0, -1.5]
+
+    async def metrics(self) -> str:
+        return "some 1\n"
+
+    async def status(self) -> EngineStatus:
+        return self.engine_status
+
+    async def watch(self) -> AsyncIterator[EngineStatus]:
+        yield self.engine_status
+        await asyncio.Event().wait()
+
+    def save(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path_factory.mktemp("r")
+    monkeypatch.setenv("WARMLINE_RUNTIME_DIR", str(folder))
+    return folder
+
+
+class Served:
+    """A host in this loop, and a client of it."""
+
+    def __init__(self, home: Path, runtime: Path) -> None:
+        self.echo = Echo()
+        self.paths = HostPaths(runtime, home)
+        self._host = EngineHost(self.paths, self.echo, idle_seconds=None)  # type: ignore[arg-type]
+        self.client = RemoteEngine(home)
+
+    async def __aenter__(self) -> Served:
+        self._task = asyncio.create_task(self._host.run())
+        while not self.paths.pid.exists():
+            await asyncio.sleep(0.005)
+            assert not self._task.done()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.client.close()
+        self._host.stop()
+        await self._task
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+
+
+@given(texts, texts, st.integers(0, 2**31), st.lists(texts, max_size=3))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_is_sent_arrives_through_the_real_channel(
+    tmp_path: Path, runtime: Path, text: str, other: str, number: int, pieces: list[str]
+) -> None:
+    async def run() -> None:
+        async with Served(tmp_path, runtime) as served:
+            request = full(CompletionRequest).model_copy(
+                update={"prefix": text, "suffix": other, "first_line": number, "stop": tuple(pieces)}
+            )
+            started = full(Started).model_copy(update={"reused_tokens": 0, "reason": other})
+            events = [started, *(Delta(text=piece) for piece in pieces), full(Done).model_copy(update={"text": text})]
+            served.echo.events = events
+            assert [event async for event in served.client.complete(request)] == events
+            chat = full(ChatRequest).model_copy(update={"messages": (ChatTurn(role="user", content=text),)})
+            assert [event async for event in served.client.chat(chat)] == events
+            assert served.echo.asked == [request, chat]
+
+    asyncio.run(run())
+
+
+async def test_each_method_answers_what_the_engine_said(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        client, echo = served.client, served.echo
+        variant: ResolvedVariant = full(ResolvedVariant)
+        assert await client.describe(variant) == await client.load(variant) == echo.variant_status
+        assert await client.status() == echo.engine_status
+        assert await client.embed(variant, "é") == [0.0, -1.5]
+        assert await client.metrics() == "some 1\n"
+        await client.prewarm(full(CompletionRequest))
+        watched = client.watch()
+        assert await anext(watched) == echo.engine_status
+        await watched.aclose()
+        assert (await client.info()).home == str(tmp_path)
+        assert echo.asked == [variant, variant, (variant, "é"), full(CompletionRequest)]
+
+
+async def test_typed_errors_cross_whole(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        served.echo.failure = BackendError(
+            "what — was wrong", code="backend.some", file="/a/ü.json", field="adapters[0].scale", remedy="Do this"
+        )
+        with pytest.raises(BackendError) as caught:
+            [event async for event in served.client.complete(full(CompletionRequest))]
+        assert caught.value.to_dict() == served.echo.failure.to_dict()
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"client": 1}', b"\xff\xfe", b'{"unknown": true}', b"[" * 5000])
+async def test_malformed_messages_get_an_error_and_the_host_lives_on(
+    tmp_path: Path, runtime: Path, data: bytes
+) -> None:
+    async with Served(tmp_path, runtime) as served:
+        async with grpc.aio.insecure_channel(served.paths.address, options=CHANNEL_OPTIONS) as channel:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await one_answer(channel, "Describe")(data)
+            assert "backend.message" in (caught.value.details() or "")
+            with pytest.raises(grpc.aio.AioRpcError):
+                await one_answer(channel, "NoSuchMethod")(data)
+        assert await served.client.status() == served.echo.engine_status
+
+
+async def test_oversized_messages_get_a_typed_error_and_the_host_lives_on(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        request = full(CompletionRequest).model_copy(update={"prefix": "x" * (MAX_MESSAGE + 1)})
+        with pytest.raises(BackendError) as caught:
+            [event async for event in served.client.complete(request)]
+        assert caught.value.code == "backend.message_size"
+        assert await served.client.status() == served.echo.engine_status
+
+
+async def test_a_stream_that_ends_early_is_a_crash_not_an_answer(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        served.echo.events = [full(Started)]
+        with pytest.raises(BackendError) as caught:
+            [event async for event in served.client.complete(full(CompletionRequest))]
+        assert caught.value.code == "backend.crashed"
+
+
+async def test_socket_and_folder_are_private_and_a_second_host_is_refused(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        assert served.paths.socket.stat().st_mode & 0o777 == 0o600
+        with pytest.raises(BackendError) as caught:
+            await EngineHost(served.paths, served.echo, idle_seconds=None).run()  # type: ignore[arg-type]
+        assert caught.value.code == "backend.host_running"
+        assert await served.client.status() == served.echo.engine_status
+    assert not served.paths.socket.exists()
+
+
+def test_an_event_of_another_kind_is_malformed() -> None:
+    with pytest.raises(BackendError) as caught:
+        decode_event(b'{"kind": "surprise"}')
+    assert caught.value.code == "backend.message"
