@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,13 +27,13 @@ def examples(repo: Path) -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def _store_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     # No test, nor a process that it starts, may read or change the variants and approvals of whoever runs the tests.
-    before = os.environ.get("WARMLINE_HOME")
-    os.environ["WARMLINE_HOME"] = str(tmp_path_factory.mktemp("warmline-home"))
-    yield
-    if before is None:
-        del os.environ["WARMLINE_HOME"]
-    else:
-        os.environ["WARMLINE_HOME"] = before
+    # Engine hosts that tests start have their sockets in a folder of their own, and leave soon after the last client.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WARMLINE_HOME", str(tmp_path_factory.mktemp("warmline-home")))
+        with tempfile.TemporaryDirectory(prefix="wl-") as runtime:
+            patch.setenv("WARMLINE_RUNTIME_DIR", runtime)
+            patch.setenv("WARMLINE_ENGINE_IDLE_SECONDS", "3")
+            yield
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ from typing import Final
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
+from warmline.host.paths import HostPaths
+from warmline.host.process import stop
 
 HERE: Final = Path(__file__).resolve().parent
 EXAMPLES: Final = HERE.parents[1] / "examples"
@@ -127,14 +129,17 @@ class Terminal:
         return lines
 
     def close(self) -> None:
-        """End the program, and wait until it no longer writes to its home."""
-        process = int(self._tmux("display-message", "-p", "#{pane_pid}"))
-        self._tmux("kill-server")
-        deadline = time.monotonic() + 10
-        with contextlib.suppress(ProcessLookupError):
-            while time.monotonic() < deadline:
-                os.kill(process, 0)
-                time.sleep(0.1)
+        """End the program and the engine host that it may have started, and wait until both are gone."""
+        try:
+            process = int(self._tmux("display-message", "-p", "#{pane_pid}"))
+            self._tmux("kill-server")
+            deadline = time.monotonic() + 10
+            with contextlib.suppress(ProcessLookupError):
+                while time.monotonic() < deadline:
+                    os.kill(process, 0)
+                    time.sleep(0.1)
+        finally:
+            stop(HostPaths(self.home / "run", self.home / "store"))
 
     def _tmux(self, *arguments: str) -> str:
         command = ["tmux", "-u", "-f", os.devnull, *arguments]
@@ -149,6 +154,7 @@ def environment(home: Path) -> dict[str, str]:
     return {
         "HOME": str(home),
         "WARMLINE_HOME": str(home / "store"),
+        "WARMLINE_RUNTIME_DIR": str(home / "run"),
         "TMUX_TMPDIR": str(home),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.defpath]),
         "LANG": "C.UTF-8",
@@ -178,6 +184,7 @@ def draw(lines: list[Text], columns: int, name: str, title: str, folder: Path) -
     for line in lines:
         console.print(line, soft_wrap=True)
     svg = console.export_svg(title=title, theme=THEME, code_format=FORMAT, unique_id=f"warmline-{name}")
+    svg = re.sub(r"<text[^>]*>\n</text>", "", svg)  # rich draws line ends too
     path = folder / f"{name}.svg"
     path.write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n", "utf-8")
     print(path)

@@ -56,19 +56,20 @@ local function clear()
   vim.api.nvim_buf_clear_namespace(0, namespace, 0, -1)
 end
 
-local function draw(item, buffer, row, column)
+local function draw(item, client, buffer, row, column)
   -- The item repeats what is typed from its range's start on; what is left of it stands after the cursor.
-  local typed = vim.api.nvim_buf_get_text(buffer, row, item.range.start.character, row, column, {})[1]
+  local line = vim.api.nvim_buf_get_lines(buffer, row, row + 1, true)[1]
+  local start = vim.str_byteindex(line, client.offset_encoding, item.range.start.character)
   local ghost = {}
-  for _, line in ipairs(vim.split(item.insertText:sub(#typed + 1), '\n')) do
-    table.insert(ghost, { { line, 'GhostText' } })
+  for _, text in ipairs(vim.split(item.insertText:sub(column - start + 1), '\n')) do
+    table.insert(ghost, { { text, 'GhostText' } })
   end
   vim.api.nvim_buf_set_extmark(buffer, namespace, row, column, {
     virt_text = table.remove(ghost, 1),
     virt_text_pos = 'inline',
     virt_lines = ghost,
   })
-  shown = item
+  shown = { item = item, client = client }
 end
 
 local function ask()
@@ -81,14 +82,18 @@ local function ask()
   local cursor = vim.api.nvim_win_get_cursor(0)
   local params = vim.lsp.util.make_position_params(0, client.offset_encoding)
   params.context = { triggerKind = 2 }
+  local asked = { client = client }
   -- The real buffer number, not 0: with it Neovim first sends the changes that it still holds back.
-  local _, id = client:request('textDocument/inlineCompletion', params, function(_, items)
+  _, asked.id = client:request('textDocument/inlineCompletion', params, function(_, items)
+    if pending == asked then
+      pending = nil
+    end
     local still = vim.api.nvim_get_current_buf() == buffer and vim.deep_equal(cursor, vim.api.nvim_win_get_cursor(0))
     if still and vim.fn.mode() == 'i' and items and items[1] then
-      draw(items[1], buffer, cursor[1] - 1, cursor[2])
+      draw(items[1], client, buffer, cursor[1] - 1, cursor[2])
     end
   end, buffer)
-  pending = { client = client, id = id }
+  pending = asked
 end
 
 vim.api.nvim_set_hl(0, 'GhostText', { fg = 'NvimLightGrey4', ctermfg = 8, italic = true })
@@ -98,10 +103,14 @@ vim.keymap.set('i', '<Tab>', function()
   if not shown then
     return '<Tab>'
   end
-  local item = shown
+  local range, text, encoding = shown.item.range, shown.item.insertText, shown.client.offset_encoding
   vim.schedule(function()
     clear()
-    vim.lsp.util.apply_text_edits({ { range = item.range, newText = item.insertText } }, 0, 'utf-8')
+    local after = vim.api.nvim_get_current_line():sub(vim.api.nvim_win_get_cursor(0)[2] + 1)
+    vim.lsp.util.apply_text_edits({ { range = range, newText = text } }, vim.api.nvim_get_current_buf(), encoding)
+    local last = range.start.line + select(2, text:gsub('\n', ''))
+    local line = vim.api.nvim_buf_get_lines(0, last, last + 1, true)[1]
+    vim.api.nvim_win_set_cursor(0, { last + 1, #line - #after })
   end)
   return ''
 end, { expr = true })

@@ -42,7 +42,7 @@ def now() -> str:
 
 @contextlib.contextmanager
 def typed_errors(home: Path) -> Iterator[None]:
-    """Turn what the operating system refuses into a `StoreError`: ``store.full``, ``store.read_only``, ``store.failed``."""
+    """Turn what the system refuses into a `StoreError`: ``store.full``, ``store.read_only``, ``store.failed``."""
     try:
         yield
     except OSError as error:

@@ -53,7 +53,7 @@ _MISSING: Final = ("artifact.missing", "there is no such folder")
 
 
 def folder_digest(files: Iterable[StoredFile]) -> str:
-    """Return one digest of a folder: sha256 over name, size and digest of each file, length-prefixed, sorted by name."""
+    """Return one digest of a folder: sha256 over name, size and digest of each file, length-prefixed, by name."""
     sha = hashlib.sha256(_sized(_DOMAIN))
     for file in sorted(files, key=lambda each: each.name):
         for part in (file.name, str(file.size), file.digest):

@@ -75,7 +75,7 @@ class Record(FileModel):
 
 
 class AdapterRecord(Record):
-    """`record.json` in the store, or `adapter.json` beside an adapter file: where it came from, what it was made for."""
+    """`record.json` in the store, `adapter.json` beside an adapter file: where it came from, what it was made for."""
 
     format: Literal["gguf", "safetensors"] = "gguf"
     rank: Annotated[int, Field(ge=1)]

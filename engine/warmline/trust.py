@@ -1,4 +1,8 @@
-"""Which digests the user has approved: nothing that a workspace brings is loaded before."""
+"""Which digests the user has approved: nothing that a workspace brings is loaded before.
+
+Installing an artifact approves its digest (``by: install``); that approval leaves with the artifact, while one that the
+user gave by hand (``by: user``) stays until it is taken back. A changed byte is another digest, and asks again.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from filelock import FileLock
 
@@ -14,6 +19,7 @@ from .digests import is_digest, write_atomically
 from .errors import TrustError
 
 Entries = dict[str, dict[str, str]]
+By = Literal["user", "install"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +33,11 @@ class TrustStore:
         return digest in self._read()
 
     def entries(self) -> dict[str, dict[str, str]]:
-        """Return digest -> {name, file, approved_at}."""
+        """Return digest -> {name, file, approved_at, by}; an entry without `by` is the user's own."""
         return self._read()
 
-    def add(self, digest: str, *, name: str, file: str) -> None:
-        """Approve a digest.
+    def add(self, digest: str, *, name: str, file: str, by: By = "user") -> None:
+        """Approve a digest; an approval by hand stays one when the same bytes are installed afterwards.
 
         Raises
         ------
@@ -43,13 +49,25 @@ class TrustStore:
                 f"not a digest: {digest!r}", code="trust.digest", remedy="Give `sha256:` and 64 hex digits, or a file"
             )
         stamp = datetime.now(UTC).isoformat(timespec="seconds")
-        self._change(lambda entries: entries | {digest: {"name": name, "file": file, "approved_at": stamp}})
+        entry = {"name": name, "file": file, "approved_at": stamp, "by": by}
+
+        def with_entry(entries: Entries) -> Entries:
+            known = entries.get(digest)
+            stays = by == "install" and known is not None and known.get("by", "user") == "user"
+            return entries if stays else entries | {digest: entry}
+
+        self._change(with_entry)
 
     def remove(self, digest: str) -> bool:
         """Take an approval back; tell whether there was one."""
         had = self.approved(digest)
         self._change(lambda entries: {key: value for key, value in entries.items() if key != digest})
         return had
+
+    def forget_installed(self, digest: str) -> None:
+        """Take back the approval that installing gave; one that the user gave by hand stays."""
+        if self._read().get(digest, {}).get("by") == "install":
+            self.remove(digest)
 
     def _change(self, change: Callable[[Entries], Entries]) -> None:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,15 +10,24 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from .artifacts.gguf import GGUFHeader, read_header
-from .artifacts.lora import AdapterSummary, check_against_base, read_adapter
+from .artifacts.gguf import GGUFHeader
+from .artifacts.lora import AdapterSummary
 from .backends.base import AdapterOnDisk, Backend, BaseFacts, ContextConfig
 from .digests import DigestCache, bytes_digest, open_regular, short
-from .errors import ArtifactError, BackendError, PromptError, TrustError, WarmlineError
+from .errors import BackendError, PromptError, TrustError, WarmlineError
+from .filemodel import Trust
 from .host.wire import AdapterStatus, BackendStatus, BaseStatus, ContextStatus, VariantStatus
 from .identity import AdapterIdentity, Identity, exact_decimal
 from .prompts.chat import ChatTemplate, choose_template
 from .prompts.fim import FimFormat, choose_fim
+from .validation import (
+    CheckedAdapter,
+    check_declared_base,
+    check_digest,
+    check_gguf_adapter,
+    effective_scale,
+    read_base,
+)
 from .variant import ResolvedAdapter, ResolvedBase, ResolvedVariant
 
 _REMEMBERED: Final = 64
@@ -34,6 +42,7 @@ class VerifiedAdapter:
     digest: str
     effective_scale: Fraction
     declared_base_matches: bool
+    zero_pairs: tuple[str, ...] = ()
 
     @property
     def on_disk(self) -> AdapterOnDisk:
@@ -111,7 +120,7 @@ class Verifier:
         self._approved = approved
         self._headers: LRUCache[str, GGUFHeader] = LRUCache(_REMEMBERED)
         self._templates: LRUCache[str, bool] = LRUCache(_REMEMBERED)
-        self._adapters: LRUCache[tuple[str, str], AdapterSummary] = LRUCache(_REMEMBERED)
+        self._adapters: LRUCache[tuple[str, str], CheckedAdapter] = LRUCache(_REMEMBERED)
 
     def verify(self, variant: ResolvedVariant) -> Verified:
         """Hash and check everything that the variant names.
@@ -175,39 +184,26 @@ class Verifier:
     def _base(self, base: ResolvedBase) -> str:
         with open_regular(base.path) as fd:
             digest = self._digests.digest_descriptor(fd)
-            _check_digest(digest, base.digest, str(base.path))
+            check_digest(digest, base.digest, str(base.path))
             self._check_approved(base, digest)
             if digest not in self._headers:
-                self._headers[digest] = read_header(fd, label=str(base.path))
+                self._headers[digest] = read_base(fd, label=str(base.path))
         return digest
 
     def _adapter(self, spec: ResolvedAdapter, base_digest: str) -> VerifiedAdapter:
         with open_regular(spec.path) as fd:
             digest = self._digests.digest_descriptor(fd)
-            _check_digest(digest, spec.digest, str(spec.path))
+            check_digest(digest, spec.digest, str(spec.path))
             self._check_approved(spec, digest)
-            summary = self._adapters.get((base_digest, digest))
-            if summary is None:
-                summary = read_adapter(fd, label=str(spec.path))
-                check_against_base(summary, self._headers[base_digest])
-                self._adapters[base_digest, digest] = summary
-        declared = spec.declared_base.digest
-        if declared is not None and declared != base_digest:
-            raise ArtifactError(
-                f"adapter `{spec.name}` was made for another base: "
-                f"{spec.declared_base.name or 'unnamed'} ({short(declared)}), not {short(base_digest)}",
-                code="artifact.adapter.base",
-                file=str(spec.path),
-                remedy="Use the base it was made for, or correct adapter.json beside it",
-            )
-        alpha = summary.alpha
-        factor = Fraction(alpha) / summary.rank if alpha else Fraction(1)
-        effective = Fraction(spec.scale) * factor
-        if not math.isfinite(float(effective)):
-            raise ArtifactError(
-                "the effective scale is not finite", code="artifact.adapter.scale", remedy="Correct the adapter's alpha"
-            )
-        return VerifiedAdapter(spec, summary, digest, effective, declared_base_matches=declared == base_digest)
+            checked = self._adapters.get((base_digest, digest))
+            if checked is None:
+                checked = check_gguf_adapter(fd, self._headers[base_digest], label=str(spec.path))
+                self._adapters[base_digest, digest] = checked
+        strict = spec.trust is Trust.CURATED
+        check_declared_base(spec.name, spec.declared_base, base_digest, str(spec.path), strict=strict)
+        effective = effective_scale(Fraction(spec.scale), checked.summary.alpha, checked.summary.rank)
+        matches = spec.declared_base.digest == base_digest
+        return VerifiedAdapter(spec, checked.summary, digest, effective, matches, checked.zero_pairs)
 
     def _check_approved(self, artifact: ResolvedBase | ResolvedAdapter, digest: str) -> None:
         if artifact.workspace and not self._approved(digest):
@@ -231,17 +227,6 @@ def _bos(variant: ResolvedVariant, facts: BaseFacts) -> int | None:
             remedy="Set it to `auto` or `never`",
         )
     return facts.bos
-
-
-def _check_digest(found: str, expected: str | None, path: str) -> None:
-    if expected is not None and found != expected:
-        raise ArtifactError(
-            f"the file has other content than expected: {short(found)}, not {short(expected)}",
-            code="artifact.digest",
-            file=path,
-            field="digest",
-            remedy="Get the right file, or correct the digest if you meant to change it",
-        )
 
 
 @contextmanager

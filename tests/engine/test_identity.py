@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from warmline.digests import DigestCache
 from warmline.identity import AdapterIdentity, ContextIdentity, Identity, exact_decimal
 from warmline.prompts.fim import FimProfile
-from warmline.variant import Profile, ResolvedAdapter, ResolvedBase, ResolvedVariant, Sampling, Trust
+from warmline.variant import DeclaredBase, Profile, ResolvedAdapter, ResolvedBase, ResolvedVariant, Sampling, Trust
 from warmline.verified import Verifier
 
 CASES = json.loads((Path(__file__).parent.parent / "cases/identity.json").read_text())["cases"]
@@ -75,6 +75,10 @@ def two(bench: Bench) -> None:
     bench.adapters = [*bench.adapters, second(bench)]
 
 
+def made_for_the_base(bench: Bench) -> None:
+    bench.adapters[0].update(declared_base=DeclaredBase(digest=DigestCache().digest(bench.base)))
+
+
 # change text -> (preparation, change)
 CHANGES: dict[str, tuple[Callable[[Bench], object] | None, Callable[[Bench], object]]] = {
     "one byte of the base's weights": (None, lambda t: write_base(t.base, weights=b"\x02")),
@@ -107,7 +111,7 @@ CHANGES: dict[str, tuple[Callable[[Bench], object] | None, Callable[[Bench], obj
         None,
         lambda t: t.adapters[0].update(name="a,sha256:" + "0" * 64 + "@1"),
     ),
-    "trust label user -> curated, same bytes": (None, lambda t: t.adapters[0].update(trust=Trust.CURATED)),
+    "trust label user -> curated, same bytes": (made_for_the_base, lambda t: t.adapters[0].update(trust=Trust.CURATED)),
 }
 
 

@@ -46,6 +46,7 @@ def write_adapter(path: Path, *, weights: bytes = b"\x01", name: str = "adapter"
         writer.kv("adapter.lora.alpha", writer.F32, struct.pack("<f", alpha)),
     ]
     data = bytearray(writer.gguf(kvs, infos, data=size))
+    data[-size] = 1  # A is not all zeros, nor is B: together they change something
     data[-1:] = weights
     path.write_bytes(data)
     return path

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
@@ -73,6 +74,22 @@ def libc() -> ctypes.CDLL:
     return ctypes.CDLL("msvcrt" if sys.platform == "win32" else None)
 
 
+_TOPOLOGY: Final = Path("/sys/devices/system/cpu")
+
+
+@lru_cache(maxsize=1)
+def default_threads() -> int:
+    """Return physical cores minus one, at least 1: an editor always shares the machine, and ggml's threads spin."""
+    available = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    cores = set()
+    for cpu in available:
+        try:
+            cores.add((_TOPOLOGY / f"cpu{cpu}/topology/thread_siblings_list").read_text())
+        except OSError:
+            cores.add(str(cpu))
+    return max(1, len(cores) - 1)
+
+
 # One native call: the tokens of a decode, or the number of tokens that a trim kept.
 Step = tuple[Literal["decode"], tuple[int, ...]] | tuple[Literal["keep"], int]
 
@@ -121,7 +138,7 @@ class ContextConfig:
     type_k: str = "f16"
     type_v: str = "f16"
     n_batch: int = 256
-    threads: int = field(default_factory=lambda: default_threads())
+    threads: int = field(default_factory=default_threads)
     record: bool = False
 
     @property
@@ -277,18 +294,3 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Let go of everything that was loaded."""
-
-
-_TOPOLOGY: Final = Path("/sys/devices/system/cpu")
-
-
-def default_threads() -> int:
-    """Return physical cores minus one, at least 1: an editor always shares the machine, and ggml's threads spin."""
-    available = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
-    cores = set()
-    for cpu in available:
-        try:
-            cores.add((_TOPOLOGY / f"cpu{cpu}/topology/thread_siblings_list").read_text())
-        except OSError:
-            cores.add(str(cpu))
-    return max(1, len(cores) - 1)

@@ -6,17 +6,20 @@ import contextlib
 import ctypes
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from ..artifacts.gguf import GGUFHeader, read_header
 from ..digests import DigestCache, open_regular, short
 from ..errors import ArtifactError, BackendError
+from ..prompts.memo import TokenMemo
 from .base import AdapterOnDisk, BaseFacts, ContextConfig, Session
 from .llama_session import LlamaSession, embed_tokens
 from .native import NativeFile, captured_log, last_words, llama, version
 
-# enum llama_token_attr in llama.h
+# enum llama_vocab_type and enum llama_token_attr in llama.h
+_BPE: Final = 2
 _CONTROL: Final = 1 << 3
 _USER_DEFINED: Final = 1 << 4
 _FIM_KEYS: Final = ("pre", "suf", "mid", "pad", "rep", "sep")
@@ -131,6 +134,11 @@ class _Vocabulary:
         # SentencePiece vocabularies put a space in front of whatever they are given.
         self._puts_space = b"".join(map(self.piece, self._tokenize("x", special=False))) == b" x"
 
+    @property
+    def pre_tokenizes(self) -> bool:
+        """Whether this is a BPE vocabulary, which splits text by a pattern before it merges."""
+        return bool(self._lib.llama_vocab_type(self._vocab) == _BPE)
+
     def tokenize(self, text: str, *, special: bool) -> list[int]:
         """Turn text into tokens without adding BOS, EOS or a space; lone surrogates become U+FFFD."""
         if self._puts_space and text and not special:
@@ -228,7 +236,7 @@ def _facts(vocabulary: _Vocabulary, header: GGUFHeader) -> BaseFacts:
         special_texts=vocabulary.special_texts(),
         fim_tokens=fim,
         chat_template=template if isinstance(template, str) else None,
-        lookup=vocabulary.lookup,
+        lookup=lru_cache(maxsize=512)(vocabulary.lookup),
     )
 
 
@@ -250,6 +258,9 @@ class LlamaModel:
         self._sessions: list[LlamaSession] = []
         self._effects: dict[tuple[str, float], float] = {}
         self._pieces: dict[int, bytes] = {}
+        self._memo: TokenMemo | None = None
+        if self._vocabulary.pre_tokenizes:
+            self._memo = TokenMemo(lambda text: self._vocabulary.tokenize(text, special=False), self.piece)
 
     @property
     def digest(self) -> str:
@@ -268,7 +279,7 @@ class LlamaModel:
 
     def tokenize(self, text: str) -> list[int]:
         """See `BaseModelHandle.tokenize`."""
-        return self._vocabulary.tokenize(text, special=False)
+        return self._memo(text) if self._memo is not None else self._vocabulary.tokenize(text, special=False)
 
     def tokenize_special(self, text: str) -> list[int]:
         """See `BaseModelHandle.tokenize_special`."""

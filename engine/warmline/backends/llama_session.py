@@ -6,13 +6,14 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from ..errors import BackendError
 from ..kv.prefix import common_prefix
 from .base import Abort, Aborted, ContextConfig, Prefill, Step, default_threads, libc
 from .native import captured_log, last_words, llama
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from ..variant import Sampling
@@ -111,7 +112,10 @@ class LlamaSession:
     def _batches(self, prompt: Sequence[int], start: int, abort: Abort) -> Iterator[None]:
         for at in range(start, len(prompt), self._n_batch):
             self._decode(prompt[at : at + self._n_batch], abort)
-            yield
+            # No pause after the last one: whoever ran in it would leave other logits to pick the first token from,
+            # and KV that is restored brings none.
+            if at + self._n_batch < len(prompt):
+                yield
 
     def _keep(self, count: int) -> int:
         """Trim the KV to its first `count` tokens and return how many really stayed."""
@@ -210,10 +214,12 @@ class LlamaSession:
 
     def logits(self) -> NDArray[np.float32]:
         """Copy the latest logits, shape (n_vocab,), float32."""
-        import numpy as np
+        return self.view_logits().copy()
 
-        pointer = self._lib.llama_get_logits_ith(self._context, -1)
-        return np.array(np.ctypeslib.as_array(pointer, (self._n_vocab,)), dtype=np.float32, copy=True)
+    def view_logits(self) -> NDArray[np.float32]:
+        """Return the latest logits where they lie: valid until the next decode."""
+        pointer = self._lib.llama_get_logits_ith(self.pointer, -1)
+        return np.ctypeslib.as_array(pointer, (self._n_vocab,))
 
     def close(self) -> None:
         """Free the context. Idempotent."""
@@ -256,21 +262,22 @@ class LlamaSampler:
     def __init__(self, session: LlamaSession, sampling: Sampling) -> None:
         self._lib = llama()
         self._session = session
-        self._chain: int | None = self._lib.llama_sampler_chain_init(self._lib.llama_sampler_chain_default_params())
+        self._chain: int | None = None
         if sampling.temperature == 0:
-            parts = [self._lib.llama_sampler_init_greedy()]
-        else:
-            parts = [
-                self._lib.llama_sampler_init_top_k(sampling.top_k),
-                self._lib.llama_sampler_init_top_p(sampling.top_p, 1),
-                self._lib.llama_sampler_init_temp(sampling.temperature),
-                self._lib.llama_sampler_init_dist(sampling.seed),
-            ]
-        for part in parts:
+            return  # the largest logit needs no chain, which would copy and sort all of them
+        self._chain = self._lib.llama_sampler_chain_init(self._lib.llama_sampler_chain_default_params())
+        for part in (
+            self._lib.llama_sampler_init_top_k(sampling.top_k),
+            self._lib.llama_sampler_init_top_p(sampling.top_p, 1),
+            self._lib.llama_sampler_init_temp(sampling.temperature),
+            self._lib.llama_sampler_init_dist(sampling.seed),
+        ):
             self._lib.llama_sampler_chain_add(self._chain, part)
 
     def pick(self) -> int:
         """See `Sampler.pick`."""
+        if self._chain is None:
+            return int(self._session.view_logits().argmax())
         return int(self._lib.llama_sampler_sample(self._chain, self._session.pointer, -1))
 
     def close(self) -> None:

@@ -37,11 +37,11 @@ class EngineClient(Protocol):
         """Verify a variant's files and say what would answer, without loading weights where that can be avoided."""
         ...
 
-    async def load(self, variant: ResolvedVariant) -> VariantStatus:
+    async def load(self, variant: ResolvedVariant, client: str = "") -> VariantStatus:
         """Make a variant ready to answer: verify, load, probe its adapters' effect."""
         ...
 
-    async def embed(self, variant: ResolvedVariant, text: str) -> list[float]:
+    async def embed(self, variant: ResolvedVariant, text: str, client: str = "") -> list[float]:
         """Return a text's embedding by the variant's base; refused (``backend.unsupported``) with adapters."""
         ...
 
@@ -49,12 +49,12 @@ class EngineClient(Protocol):
         """Return the engine's metrics in Prometheus' text format."""
         ...
 
-    async def status(self) -> EngineStatus:
-        """Return the engine's state now."""
+    async def status(self, client: str = "") -> EngineStatus:
+        """Return the engine's state, and of a client its own variant, last request and error."""
         ...
 
-    def watch(self) -> AsyncIterator[EngineStatus]:
-        """Yield the status now and after every change; slow readers miss intermediate states, never the latest."""
+    def watch(self, client: str = "") -> AsyncIterator[EngineStatus]:
+        """Yield a client's status now and after every change; slow readers miss states in between, never the latest."""
         ...
 
     async def close(self) -> None:

@@ -72,15 +72,15 @@ class LocalEngine:
         """See `EngineClient.describe`."""
         return await asyncio.to_thread(self._service.describe, variant)
 
-    async def load(self, variant: ResolvedVariant) -> VariantStatus:
+    async def load(self, variant: ResolvedVariant, client: str = "") -> VariantStatus:
         """See `EngineClient.load`."""
-        return await self._settled(lambda done, failed: self._service.load(variant, done, failed))
+        return await self._settled(lambda done, failed: self._service.load(variant, client, done, failed))
 
-    async def status(self) -> EngineStatus:
+    async def status(self, client: str = "") -> EngineStatus:
         """See `EngineClient.status`."""
-        return self._service.status
+        return self._service.status(client)
 
-    async def watch(self) -> AsyncIterator[EngineStatus]:
+    async def watch(self, client: str = "") -> AsyncIterator[EngineStatus]:
         """See `EngineClient.watch`."""
         loop = asyncio.get_running_loop()
         latest: asyncio.Queue[EngineStatus] = asyncio.Queue(maxsize=1)
@@ -90,7 +90,7 @@ class LocalEngine:
                 latest.get_nowait()
             latest.put_nowait(status)
 
-        stop = self._service.watch(lambda status: _call(loop, replace, status))
+        stop = self._service.watch(lambda status: _call(loop, replace, status), client)
         try:
             while True:
                 yield await latest.get()
@@ -103,9 +103,9 @@ class LocalEngine:
         if self._crashes is not None:
             self._crashes.close()
 
-    async def embed(self, variant: ResolvedVariant, text: str) -> list[float]:
+    async def embed(self, variant: ResolvedVariant, text: str, client: str = "") -> list[float]:
         """See `EngineClient.embed`."""
-        return await self._settled(lambda done, failed: self._service.embed(variant, text, done, failed))
+        return await self._settled(lambda done, failed: self._service.embed(variant, client, text, done, failed))
 
     async def metrics(self) -> str:
         """See `EngineClient.metrics`."""

@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -91,7 +92,10 @@ def host_paths(home: Path) -> HostPaths:
     """
     home = Path(os.path.abspath(home))
     given = os.environ.get("WARMLINE_RUNTIME_DIR")
-    folder = Path(given) if given else user_runtime_path("warmline", appauthor=False)
+    with warnings.catch_warnings():
+        # Where the session has no runtime folder, platformdirs warns and names a temporary one: that is what we want.
+        warnings.simplefilter("ignore")
+        folder = Path(given) if given else user_runtime_path("warmline", appauthor=False)
     paths = HostPaths(folder, home)
     if not given and len(os.fsencode(paths.socket)) > _LONGEST_SOCKET:
         user = os.getuid() if hasattr(os, "getuid") else 0

@@ -110,7 +110,7 @@ _LEASE_HELD: Final = 75  # EX_TEMPFAIL in sysexits.h
 
 def _spawn(paths: HostPaths) -> subprocess.Popen[bytes]:
     paths.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with paths.log.open("ab") as log:
+    with open(paths.log, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as log:
         return subprocess.Popen(
             [sys.executable, "-m", "warmline.host", str(paths.home)],
             stdin=subprocess.DEVNULL,
@@ -134,6 +134,7 @@ def main(home: str) -> int:
     from .local import LocalEngine
     from .server import IDLE_SECONDS, EngineHost
 
+    os.umask(0o077)  # logs, crash notes and KV are nobody else's
     paths = host_paths(Path(home))
     handler = logging.handlers.RotatingFileHandler(paths.log, maxBytes=_LOG_BYTES, backupCount=3, encoding="utf-8")
     logging.basicConfig(

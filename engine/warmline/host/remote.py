@@ -30,6 +30,7 @@ from .wire import (
     Message,
     MetricsText,
     State,
+    StatusRequest,
     VariantRequest,
     VariantStatus,
 )
@@ -75,17 +76,19 @@ class RemoteEngine:
         """See `EngineClient.describe`."""
         return await self._ask("Describe", VariantRequest(variant=variant), VariantStatus)
 
-    async def load(self, variant: ResolvedVariant) -> VariantStatus:
+    async def load(self, variant: ResolvedVariant, client: str = "") -> VariantStatus:
         """See `EngineClient.load`."""
-        return await self._ask("Load", VariantRequest(variant=variant), VariantStatus)
+        return await self._ask("Load", VariantRequest(variant=variant, client=client), VariantStatus)
 
-    async def status(self) -> EngineStatus:
+    async def status(self, client: str = "") -> EngineStatus:
         """See `EngineClient.status`."""
-        return await self._ask("Status", Empty(), EngineStatus)
+        return await self._ask("Status", StatusRequest(client=client), EngineStatus)
 
-    async def embed(self, variant: ResolvedVariant, text: str) -> list[float]:
+    async def embed(self, variant: ResolvedVariant, text: str, client: str = "") -> list[float]:
         """See `EngineClient.embed`."""
-        return list((await self._ask("Embed", EmbedRequest(variant=variant, text=text), Embedding)).values)
+        return list(
+            (await self._ask("Embed", EmbedRequest(variant=variant, text=text, client=client), Embedding)).values
+        )
 
     async def metrics(self) -> str:
         """See `EngineClient.metrics`."""
@@ -95,13 +98,13 @@ class RemoteEngine:
         """Say which host answers."""
         return await self._ask("Info", Empty(), HostInfo)
 
-    async def watch(self) -> AsyncIterator[EngineStatus]:
+    async def watch(self, client: str = "") -> AsyncIterator[EngineStatus]:
         """See `EngineClient.watch`; a host that dies is told as state ``failed``, and its successor is watched."""
         read = decoder(EngineStatus)
         while True:
             with contextlib.suppress(grpc.aio.AioRpcError):
                 channel = await self._connected()
-                call = many_answers(channel, "Watch")(encode(Empty()))
+                call = many_answers(channel, "Watch")(encode(StatusRequest(client=client)))
                 try:
                     async for data in call:
                         yield read(data)

@@ -29,6 +29,7 @@ from .wire import (
     HostInfo,
     Message,
     MetricsText,
+    StatusRequest,
     StopRequest,
     VariantRequest,
     VariantStatus,
@@ -147,13 +148,13 @@ class EngineHost:
         methods = {
             "Complete": self._streaming(CompletionRequest, self._engine.complete),
             "Chat": self._streaming(ChatRequest, self._engine.chat),
-            "Watch": self._streaming(Empty, lambda _request: self._engine.watch()),
+            "Watch": self._streaming(StatusRequest, lambda request: self._engine.watch(request.client)),
             "Describe": self._answering(VariantRequest, self._describe),
             "Load": self._answering(VariantRequest, self._load),
             "Prewarm": self._answering(CompletionRequest, self._prewarm),
             "Embed": self._answering(EmbedRequest, self._embed),
             "Metrics": self._answering(Empty, self._metrics),
-            "Status": self._answering(Empty, self._status),
+            "Status": self._answering(StatusRequest, self._status),
             "Info": self._answering(Empty, self._info),
             "Stop": self._answering(StopRequest, self._stopping),
         }
@@ -163,20 +164,20 @@ class EngineHost:
         return await self._engine.describe(request.variant)
 
     async def _load(self, request: VariantRequest) -> VariantStatus:
-        return await self._engine.load(request.variant)
+        return await self._engine.load(request.variant, request.client)
 
     async def _prewarm(self, request: CompletionRequest) -> Empty:
         await self._engine.prewarm(request)
         return Empty()
 
     async def _embed(self, request: EmbedRequest) -> Embedding:
-        return Embedding(values=tuple(await self._engine.embed(request.variant, request.text)))
+        return Embedding(values=tuple(await self._engine.embed(request.variant, request.text, request.client)))
 
     async def _metrics(self, _request: Empty) -> MetricsText:
         return MetricsText(text=await self._engine.metrics())
 
-    async def _status(self, _request: Empty) -> EngineStatus:
-        return await self._engine.status()
+    async def _status(self, request: StatusRequest) -> EngineStatus:
+        return await self._engine.status(request.client)
 
     async def _info(self, _request: Empty) -> HostInfo:
         return HostInfo(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from typing import Final
 
@@ -20,11 +19,12 @@ from ..prompts.window import Window
 from ..scheduler import Job, Priority, Scheduler
 from ..variant import ResolvedVariant
 from ..verified import Verified
+from .board import ANYONE, Board
 from .metrics import Metrics
 from .quarantine import CrashLedger
 from .receiving import EventSink, Once, Receiver, why_cold
 from .resident import Residents
-from .wire import ChatRequest, CompletionRequest, EngineStatus, ErrorInfo, LastRequest, State, VariantStatus
+from .wire import ChatRequest, CompletionRequest, EngineStatus, LastRequest, State, VariantStatus
 
 _DOCUMENTS: Final = 1024
 Steps = Generator[None, None, None]
@@ -65,9 +65,7 @@ class EngineService:
         self._residents = Residents(backend, digests, approved, self._pool, self._loading, max_bases=max_bases)
         self._last_identity: LRUCache[Hashable, Identity] = LRUCache(_DOCUMENTS)
         self._scheduler = Scheduler()
-        self._status = EngineStatus(state=State.EMPTY)
-        self._watchers: list[Callable[[EngineStatus], None]] = []
-        self._status_lock = threading.Lock()
+        self._board = Board()
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -75,7 +73,9 @@ class EngineService:
         """Queue a completion and return what cancels it."""
         once = Once(receiver)
         job = Job(
-            lambda abort: self._guarded(self._complete(request, once, abort), once.error, request.variant),
+            lambda abort: self._guarded(
+                self._complete(request, once, abort), once.error, request.variant, request.client
+            ),
             once.done,
             key=("complete", request.client, request.document),
             client=request.client,
@@ -87,7 +87,7 @@ class EngineService:
         """Queue a chat turn and return what cancels it. A completion interrupts it between two tokens."""
         once = Once(receiver)
         job = Job(
-            lambda abort: self._guarded(self._chat(request, once, abort), once.error, request.variant),
+            lambda abort: self._guarded(self._chat(request, once, abort), once.error, request.variant, request.client),
             once.done,
             key=("chat", request.client, request.conversation),
             client=request.client,
@@ -99,7 +99,7 @@ class EngineService:
     def prewarm(self, request: CompletionRequest) -> None:
         """Prefill a prompt that is likely to be asked for; whatever else comes, ends it at once."""
         job = Job(
-            lambda abort: self._guarded(self._prewarm(request, abort), lambda _error: None, request.variant),
+            lambda abort: self._guarded(self._prewarm(request, abort), lambda _error: None, request.variant, None),
             lambda _reason: None,
             key=("prewarm", request.client, request.document),
             client=request.client,
@@ -108,14 +108,18 @@ class EngineService:
         self._scheduler.submit(job)
 
     def load(
-        self, variant: ResolvedVariant, loaded: Callable[[VariantStatus], None], failed: Callable[[WarmlineError], None]
+        self,
+        variant: ResolvedVariant,
+        client: str,
+        loaded: Callable[[VariantStatus], None],
+        failed: Callable[[WarmlineError], None],
     ) -> Callable[[], None]:
         """Queue the loading of a variant and return what cancels it; `loaded` or `failed` is called once."""
 
         def work(_abort: Abort) -> Steps:
             verified, _session = self._session(variant)
             status = self._residents.describe(verified)
-            self._set(state=State.READY, active=status, error=None)
+            self._board.loaded(client, status)
             loaded(status)
             yield
 
@@ -124,7 +128,7 @@ class EngineService:
                 BackendError(f"loading was given up: {reason}", code=f"backend.{reason}", remedy="Ask again if needed")
             )
 
-        job = Job(lambda abort: self._guarded(work(abort), failed, variant), dropped)
+        job = Job(lambda abort: self._guarded(work(abort), failed, variant, client), dropped)
         self._scheduler.submit(job)
         return lambda: self._scheduler.cancel(job)
 
@@ -135,6 +139,7 @@ class EngineService:
     def embed(
         self,
         variant: ResolvedVariant,
+        client: str,
         text: str,
         done: Callable[[list[float]], None],
         failed: Callable[[WarmlineError], None],
@@ -155,7 +160,7 @@ class EngineService:
             yield
 
         job = Job(
-            lambda abort: self._guarded(work(abort), failed, variant),
+            lambda abort: self._guarded(work(abort), failed, variant, client),
             lambda reason: failed(BackendError(f"given up: {reason}", code=f"backend.{reason}", remedy="Ask again")),
             priority=Priority.CHAT,
         )
@@ -187,51 +192,36 @@ class EngineService:
 
     # -- status --------------------------------------------------------------------------------------------------
 
-    @property
-    def status(self) -> EngineStatus:
-        """The state now."""
-        return self._status
+    def status(self, client: str = ANYONE) -> EngineStatus:
+        """Return the engine's state, and of a client its own variant, last request and error."""
+        return self._board.status(client)
 
-    def watch(self, watcher: Callable[[EngineStatus], None]) -> Callable[[], None]:
+    def watch(self, watcher: Callable[[EngineStatus], None], client: str = ANYONE) -> Callable[[], None]:
         """Call `watcher` now and at every change, from whatever thread made it; return what ends that."""
-        with self._status_lock:
-            self._watchers.append(watcher)
-            watcher(self._status)
-
-        def stop() -> None:
-            with self._status_lock, contextlib.suppress(ValueError):
-                self._watchers.remove(watcher)
-
-        return stop
+        return self._board.watch(watcher, client)
 
     def close(self) -> None:
         """Stop everything and free the models. Blocks until the running job has stopped. Idempotent."""
-        self._set(state=State.STOPPING)
+        self._board.engine(State.STOPPING)
         self._scheduler.close()
         self._pool.to_disk()
         self._residents.close()
 
-    def _set(self, **changes: object) -> None:
-        if changes.get("state", State.LOADING) is not State.LOADING:
-            changes |= {"loading": None, "percent": None}
-        with self._status_lock:
-            status = self._status.model_copy(update=changes)
-            if status == self._status:
-                return
-            self._status = status
-            for watcher in self._watchers:
-                watcher(status)
-
     def _loading(self, base: str, share: float) -> None:
-        self._set(state=State.LOADING, loading=base, percent=min(100, int(100 * share)), error=None)
+        self._board.engine(State.LOADING, loading=base, percent=min(100, int(100 * share)))
+
+    def _resting(self) -> State:
+        return State.READY if self._residents.n_bases else State.EMPTY
 
     # -- work, on the engine's thread ----------------------------------------------------------------------------
 
-    def _guarded(self, steps: Steps, failed: Callable[[WarmlineError], None], variant: ResolvedVariant) -> Steps:
+    def _guarded(
+        self, steps: Steps, failed: Callable[[WarmlineError], None], variant: ResolvedVariant, client: str | None
+    ) -> Steps:
         try:
             yield from steps
         except WarmlineError as error:
-            self._fail(error, failed)
+            self._fail(error, failed, client)
         except Exception as cause:  # the engine's thread must outlive any fault of one request
             fault = BackendError(
                 f"internal error while running `{variant.name}`: {type(cause).__name__}: {cause}",
@@ -240,11 +230,14 @@ class EngineService:
                 remedy="Report this with the log; other requests go on",
             )
             fault.__cause__ = cause
-            self._fail(fault, failed)
+            self._fail(fault, failed, client)
 
-    def _fail(self, error: WarmlineError, failed: Callable[[WarmlineError], None]) -> None:
+    def _fail(self, error: WarmlineError, failed: Callable[[WarmlineError], None], client: str | None) -> None:
         self.metrics.failed(error.code)
-        self._set(state=State.FAILED, error=ErrorInfo(**error.to_dict()))
+        if client is None:
+            self._board.engine(self._resting())
+        else:
+            self._board.failed(client, error, resting=self._resting())
         failed(error)
 
     def _session(self, variant: ResolvedVariant) -> tuple[Verified, Session]:
@@ -252,8 +245,8 @@ class EngineService:
         if self._crashes is not None:
             self._refuse_quarantined(verified, self._crashes)
             self._crashes.note(verified.identity, [a.name for a in variant.adapters] or [variant.base.name])
-        if self._status.active is not None and not self._residents.is_live(verified.identity):
-            self._set(state=State.SWITCHING)
+        if self._residents.n_bases and not self._residents.is_live(verified.identity):
+            self._board.engine(State.SWITCHING)
         return verified, self._residents.session(verified)
 
     def _refuse_quarantined(self, verified: Verified, crashes: CrashLedger) -> None:
@@ -312,7 +305,7 @@ class EngineService:
         with contextlib.suppress(Aborted):
             for _ in session.prefill(prompt, abort).batches:
                 yield
-        self._set(state=State.READY)
+        self._board.engine(State.READY)
 
     def _chat(self, request: ChatRequest, once: Once, abort: Abort) -> Steps:
         verified, session = self._session(request.variant)
@@ -360,7 +353,8 @@ class EngineService:
         self._pool.pin(identity, place)
         active = self._residents.describe(verified)
         steps = generate(session, model.piece, prompt, limits, verified.variant.profile.sampling, abort, sink)
-        self._set(state=State.BUSY, active=active, error=None)
+        client = place[1]
+        self._board.begins(client, active)
         try:
             while (result := _step(steps)) is None:
                 yield
@@ -368,11 +362,11 @@ class EngineService:
                 if lost is not None:
                     with contextlib.suppress(Aborted):  # the next step notices the abort itself
                         session.prefill(lost, abort).run()
-                if self._status.state is not State.BUSY:
-                    self._set(state=State.BUSY, active=active, error=None)
+                if self._board.state is not State.BUSY:
+                    self._board.begins(client, active)
         finally:
             self._pool.unpin(identity, place)
-            self._set(state=State.READY)
+            self._board.engine(State.READY)
         once.done(result.outcome, result.text, result.predicted_tokens)
         kind, name = str(place[0]), verified.variant.name
         seconds = once.elapsed_ms / 1000
@@ -386,15 +380,16 @@ class EngineService:
                 reused=sink.start.reused_tokens,
                 reason=sink.start.reason,
             )
-            self._set(
-                last=LastRequest(
+            self._board.last(
+                client,
+                LastRequest(
                     reused_tokens=sink.start.reused_tokens,
                     prompt_tokens=sink.start.prompt_tokens,
                     reason=sink.start.reason,
                     ttft_ms=sink.start.ttft_ms,
                     total_ms=once.elapsed_ms,
                     outcome=result.outcome,
-                )
+                ),
             )
 
 

@@ -83,6 +83,13 @@ class VariantRequest(Message):
     """Name a variant to load or to describe."""
 
     variant: ResolvedVariant
+    client: str = ""
+
+
+class StatusRequest(Message):
+    """Ask for the status as a client sees it; without a client, as whichever was latest sees it."""
+
+    client: str = ""
 
 
 class EmbedRequest(Message):
@@ -90,6 +97,7 @@ class EmbedRequest(Message):
 
     variant: ResolvedVariant
     text: str
+    client: str = ""
 
 
 class Embedding(Message):

@@ -12,13 +12,14 @@ import hashlib
 import json
 import os
 import struct
+import time
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..digests import open_regular, write_atomically
+from ..digests import bytes_digest, open_regular, write_atomically
 from ..errors import WarmlineError
 from ..identity import Identity
 from .prefix import common_prefix
@@ -28,6 +29,8 @@ MAGIC: Final = b"WLKV" + struct.pack("<I", 1)
 MAX_HEADER: Final = 1 << 16
 DEFAULT_BUDGET: Final = 1 << 30
 SUFFIX: Final = ".kv"
+# Seconds: a part of a file that is older was left by a process that died while writing it.
+_ABANDONED: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,8 @@ class DiskSnapshots:
                 with open_regular(path) as fd:
                     head = _read_head(fd)
                     status = os.fstat(fd)
+                if path.name != _name(head.identity, head.tokens):
+                    raise _RejectedError("name")
                 found.append(Entry(path, head.identity, head.tokens, status.st_size, status.st_mtime))
             except (_RejectedError, WarmlineError, OSError) as error:
                 self._reject(path, error)
@@ -100,7 +105,7 @@ class DiskSnapshots:
         size = len(MAGIC) + 8 + len(header) + len(tokens) + len(snapshot.data)
         if size > self._budget or len(header) > MAX_HEADER:
             return False
-        name = hashlib.sha256(snapshot.identity.digest.encode() + token_key(snapshot.tokens)).hexdigest() + SUFFIX
+        name = _name(snapshot.identity.digest, snapshot.tokens)
         self._make_room(size)
         try:
             write_atomically(
@@ -109,6 +114,11 @@ class DiskSnapshots:
         except OSError:
             return False
         return True
+
+    def discard(self, snapshot: Snapshot) -> None:
+        """Remove a snapshot, for example one that the backend refused; no error when it is not there."""
+        with contextlib.suppress(OSError):
+            (self._folder / _name(snapshot.identity.digest, snapshot.tokens)).unlink()
 
     def purge(self) -> int:
         """Remove every snapshot; return how many there were."""
@@ -122,6 +132,7 @@ class DiskSnapshots:
         return count
 
     def _make_room(self, size: int) -> None:
+        self._sweep()
         entries = self.entries()
         used = sum(entry.nbytes for entry in entries)
         for entry in entries:
@@ -130,6 +141,14 @@ class DiskSnapshots:
             with contextlib.suppress(OSError):
                 entry.path.unlink()
             used -= entry.nbytes
+
+    def _sweep(self) -> None:
+        """Remove what a process left behind that died while it wrote."""
+        with contextlib.suppress(OSError):
+            for path in self._folder.glob(f"*{SUFFIX}.*"):
+                with contextlib.suppress(OSError):
+                    if path.stat().st_mtime < time.time() - _ABANDONED:
+                        path.unlink()
 
     def _load(self, path: Path, identity: Identity) -> Snapshot | None:
         try:
@@ -155,6 +174,17 @@ class DiskSnapshots:
         self.rejected[why] = self.rejected.get(why, 0) + 1
         with contextlib.suppress(OSError):
             path.unlink()
+
+
+def _name(identity: str, tokens: Sequence[int]) -> str:
+    return hashlib.sha256(identity.encode() + token_key(tokens)).hexdigest() + SUFFIX
+
+
+def _agree(identity: str, encoding: str) -> bool:
+    try:
+        return bytes_digest(bytes.fromhex(encoding)) == identity
+    except ValueError:
+        return False
 
 
 class _RejectedError(Exception):
@@ -194,4 +224,6 @@ def _read_head(fd: int) -> _Head:
     tokens = array("i")
     tokens.frombytes(os.pread(fd, 4 * count, at))
     identity, encoding, checksum = texts
+    if not _agree(identity, encoding):
+        raise _RejectedError("identity")
     return _Head(identity, encoding, checksum, tuple(tokens), nbytes, at + 4 * count)

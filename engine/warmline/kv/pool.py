@@ -101,10 +101,17 @@ class ContextPool:
         elif live.place is not None and live.place != place and shared < len(session.tokens):
             self._save(identity, session)
         live.place = place
-        if found is not None and session.restore(found.tokens, found.data, found.lineage):
-            self.counters[f"restored:{source}"] += 1
-            return source
-        return "live" if shared and len(session.tokens) else "none"
+        if found is not None:
+            if session.restore(found.tokens, found.data, found.lineage):
+                self.counters[f"restored:{source}"] += 1
+                return source
+            # The context is empty now: it must not cost the live KV again at the next request.
+            self.counters["refused"] += 1
+            self._snapshots.discard(found)
+            if self._disk is not None:
+                self._disk.discard(found)
+            return "none"
+        return "live" if shared else "none"
 
     def pin(self, identity: Identity, place: Hashable) -> None:
         """Keep the identity's context alive for a generation of `place` that may be interrupted."""
@@ -128,11 +135,13 @@ class ContextPool:
             live.pinned[live.place] = _snapshot(identity, live.session)
         live.place = place
         kept = live.pinned[place]
-        if kept is None or not kept.tokens:
+        if kept is None:
             return None
         if live.session.restore(kept.tokens, kept.data, kept.lineage):
             self.counters["resumed"] += 1
             return None
+        if not kept.tokens:
+            return None  # nothing was there before, nor is there now
         self.counters["resumed_by_prefill"] += 1
         return kept.tokens
 
@@ -167,16 +176,18 @@ class ContextPool:
         self._snapshots.clear()
 
     def _nearest(self, identity: Identity, prompt: Sequence[int], shared: int) -> tuple[Snapshot | None, Source]:
-        enough = shared + _WORTH_RESTORING
+        found: Snapshot | None = None
+        source: Source = "none"
         best = self._snapshots.best(identity, prompt)
-        if best is not None and best[1] >= enough:
-            return best[0], "ram"
-        if self._disk is not None and shared + _WORTH_RESTORING < len(prompt):
-            read = self._disk.best(identity, prompt, more_than=enough)
+        if best is not None and best[1] >= shared + _WORTH_RESTORING:
+            (found, shared), source = best, "ram"
+        # What is in RAM may be the beginning that all prompts share, while the disk holds this very prompt.
+        if self._disk is not None and shared + _WORTH_RESTORING <= len(prompt):
+            read = self._disk.best(identity, prompt, more_than=shared + _WORTH_RESTORING - 1)
             if read is not None:
                 self._snapshots.put(read[0])
                 return read[0], "disk"
-        return None, "none"
+        return found, source
 
     def _save(self, identity: Identity, session: Session) -> None:
         if len(session.tokens) >= _WORTH_SAVING and not self._snapshots.holds(identity, session.tokens):

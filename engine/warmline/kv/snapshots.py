@@ -95,6 +95,7 @@ class SnapshotStore:
             shorter = other.identity == snapshot.identity and len(other.tokens) <= len(snapshot.tokens)
             if shorter and common_prefix(other.tokens, snapshot.tokens) == len(other.tokens):
                 self._remove(key)
+        self.discard(snapshot)  # should the digest of other tokens collide with its own
         while self._used + snapshot.nbytes > self._budget:
             self._remove(next(iter(self._all)))
             self.evictions += 1
@@ -114,6 +115,11 @@ class SnapshotStore:
         if best is not None:
             self._all.move_to_end((identity, best[0].key))
         return best
+
+    def discard(self, snapshot: Snapshot) -> None:
+        """Forget a snapshot, for example one that the backend refused; no error when it is not there."""
+        if (snapshot.identity, snapshot.key) in self._all:
+            self._remove((snapshot.identity, snapshot.key))
 
     def drop(self, base: str) -> int:
         """Forget every snapshot that stands on a base digest; return how many."""

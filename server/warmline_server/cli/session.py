@@ -12,19 +12,39 @@ from .output import Output
 
 
 @contextlib.asynccontextmanager
-async def engine(output: Output, approved: frozenset[str] = frozenset()) -> AsyncIterator[EngineClient]:
-    """Open the engine and close it again; stdout is guarded before any native library is loaded.
+async def engine(
+    output: Output, approved: frozenset[str] = frozenset(), *, start: bool = True
+) -> AsyncIterator[EngineClient]:
+    """Open the engine and let go of it again; stdout is guarded before any native library is loaded.
 
     Parameters
     ----------
     approved
-        Digests that are approved for this command only, beside those in the user's trust store.
+        Digests that are approved for this command only, beside those in the user's trust store. Such a command has an
+        engine of its own: the host that others use must not take its approvals over.
+    start
+        Whether an engine host is started when none runs; else the command makes do with an engine of its own.
     """
     output.guard()
-    from warmline.host.local import LocalEngine
+    home = warmline_home()
+    client: EngineClient
+    if approved or not (start or await host_runs()):
+        from warmline.host.local import LocalEngine
 
-    client = LocalEngine(warmline_home(), approved)
+        client = LocalEngine(home, approved)
+    else:
+        from warmline.host.client import connect
+
+        client = connect(home)
     try:
         yield client
     finally:
         await client.close()
+
+
+async def host_runs() -> bool:
+    """Tell whether an engine host of this store answers."""
+    from warmline.host.paths import host_paths
+    from warmline.host.process import info
+
+    return await info(host_paths(warmline_home())) is not None

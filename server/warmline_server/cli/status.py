@@ -66,7 +66,7 @@ def command(
 async def _describe(output: Output, selection: Selection) -> tuple[VariantStatus, EngineStatus]:
     from .session import engine
 
-    async with engine(output) as client:
+    async with engine(output, start=False) as client:
         with output.working("Verifying files"):
             active = await client.describe(selection.variant)
         return active, await client.status()

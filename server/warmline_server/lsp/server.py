@@ -169,7 +169,7 @@ class _Writer:
 
 
 def _make_engine() -> EngineClient:
-    from warmline.host.local import LocalEngine
+    from warmline.host.client import connect
     from warmline.registry import warmline_home
 
-    return LocalEngine(warmline_home())
+    return connect(warmline_home())

@@ -116,7 +116,7 @@ class Session:
         """Give the status report as JSON data, after asking the engine if there is one."""
         if self._engine is not None:
             with contextlib.suppress(WarmlineError):
-                self.status.engine = await self._engine.status()
+                self.status.engine = await self._engine.status(self.client_id)
         return self.status.report().model_dump(mode="json")
 
     def prepare(self, uri: str) -> None:
@@ -248,7 +248,7 @@ class Session:
         variant: ResolvedVariant | None = None
         try:
             variant = self.variants.resolve(place)
-            await (await self.engine()).load(variant)
+            await (await self.engine()).load(variant, self.client_id)
         except Exception as error:
             self.failed(attempt, variant, error)
         else:
@@ -257,7 +257,7 @@ class Session:
     async def _follow(self, engine: EngineClient) -> None:
         """Pass the engine's states on for as long as it lives."""
         try:
-            async for state in engine.watch():
+            async for state in engine.watch(self.client_id):
                 self.status.engine = state
                 self.status.publish()
         except Exception as error:

@@ -136,7 +136,7 @@ def test_each_reuse_has_its_named_reason(bench: Bench) -> None:
 
 def test_the_first_request_after_loading_is_cold(bench: Bench) -> None:
     loaded = threading.Event()
-    bench.service.load(bench.variant(), lambda _status: loaded.set(), lambda _error: None)
+    bench.service.load(bench.variant(), "c", lambda _status: loaded.set(), lambda _error: None)
     assert loaded.wait(10)
     assert bench.reason(bench.variant()) == "cold"
 
@@ -256,7 +256,7 @@ def test_embeddings_are_served_by_bases_alone(bench: Bench) -> None:
 
     for variant in (bench.variant(), bench.variant(bench.a)):
         over.clear()
-        bench.service.embed(variant, "text", take, take)
+        bench.service.embed(variant, "c", "text", take, take)
         assert over.wait(10)
     assert got[0] == [1.0]
     assert got[1].code == "backend.unsupported"
@@ -279,8 +279,8 @@ def test_row_9_an_adapter_without_effect_is_refused(bench: Bench, effect: float,
     heard = bench.complete(bench.variant(bench.a))
     assert heard.failure
     assert (heard.failure.code, heard.failure.file, heard.failure.field) == (code, "v.json", "adapters[0]")
-    assert bench.service.status.state is State.FAILED
-    assert bench.reason(bench.variant()) == "identity:adapters" or bench.service.status.state is State.READY
+    assert bench.service.status("c").state is State.FAILED
+    assert bench.reason(bench.variant()) == "identity:adapters" or bench.service.status("c").state is State.READY
 
 
 def test_what_a_workspace_brings_is_not_loaded_before_its_digest_is_approved(bench: Bench) -> None:
@@ -357,7 +357,7 @@ def test_bad_files_are_named_and_the_engine_lives_on(bench: Bench, name: str, tm
         assert (heard.failure.file, heard.failure.field) == ("v.json", field)
         assert str(tmp_path) in heard.failure.message
     assert heard.failure.remedy
-    status = bench.service.status
+    status = bench.service.status("c")
     assert status.state is State.FAILED
     assert status.error
     assert status.error.code == code
@@ -368,8 +368,8 @@ def test_bad_files_are_named_and_the_engine_lives_on(bench: Bench, name: str, tm
     write_base(bench.base)
     write_adapter(bench.a)
     assert bench.complete(variant).failure is None
-    assert bench.service.status.state is State.READY
-    assert bench.service.status.error is None
+    assert bench.service.status("c").state is State.READY
+    assert bench.service.status("c").error is None
 
 
 def test_a_wrong_digest_is_refused_at_its_field(bench: Bench) -> None:
@@ -441,7 +441,7 @@ def test_cancelling_ends_a_request_and_the_next_is_served(bench: Bench) -> None:
 
 def test_watchers_see_states_in_order(bench: Bench) -> None:
     seen: list[EngineStatus] = []
-    stop = bench.service.watch(seen.append)
+    stop = bench.service.watch(seen.append, "c")
     bench.complete(bench.variant())
     bench.complete(bench.variant(bench.a))
     states = [status.state for status in seen]
@@ -463,7 +463,7 @@ def test_watchers_see_states_in_order(bench: Bench) -> None:
 
 def test_the_last_request_is_told(bench: Bench) -> None:
     bench.complete(bench.variant())
-    last = bench.service.status.last
+    last = bench.service.status("c").last
     assert last
     assert (last.reason, last.outcome, last.reused_tokens) == ("cold", "stop", 0)
     assert last.total_ms >= last.ttft_ms > 0

@@ -41,6 +41,7 @@ BY_NAME: dict[str, Any] = {
     "digest": DIGEST,
     "identity": DIGEST,
     "name": "some-name",
+    "percent": 77,
     "scale": Decimal("-0.1000001"),
 }
 
@@ -124,7 +125,7 @@ class Echo:
         async for event in self.complete(request):  # type: ignore[arg-type]
             yield event
 
-    async def describe(self, variant: ResolvedVariant) -> VariantStatus:
+    async def describe(self, variant: ResolvedVariant, client: str = "") -> VariantStatus:
         self.asked.append(variant)
         return self.variant_status
 
@@ -133,17 +134,17 @@ class Echo:
     async def prewarm(self, request: CompletionRequest) -> None:
         self.asked.append(request)
 
-    async def embed(self, variant: ResolvedVariant, text: str) -> list[float]:
+    async def embed(self, variant: ResolvedVariant, text: str, client: str) -> list[float]:
         self.asked.append((variant, text))
         return [0.0, -1.5]
 
     async def metrics(self) -> str:
         return "some 1\n"
 
-    async def status(self) -> EngineStatus:
+    async def status(self, client: str) -> EngineStatus:
         return self.engine_status
 
-    async def watch(self) -> AsyncIterator[EngineStatus]:
+    async def watch(self, client: str) -> AsyncIterator[EngineStatus]:
         yield self.engine_status
         await asyncio.Event().wait()
 

@@ -284,7 +284,6 @@ def test_what_a_workspace_brings_is_refused_before_approval(warmline: Callable[.
     assert "warmline trust add" in error["remedy"]
 
 
-@pytest.mark.model
 def test_an_adapter_without_effect_is_refused(
     warmline: Callable[..., Any], approving: Callable[[Workspace], None], workspace: Workspace
 ) -> None:
@@ -293,7 +292,7 @@ def test_an_adapter_without_effect_is_refused(
     workspace.write()
     approving(workspace)
     error = warmline("complete", workspace.root / "code.py:1:14", "--json").json["error"]
-    assert (error["code"], error["field"]) == ("variant.no_effect", "adapters[0]")
+    assert (error["code"], error["field"]) == ("artifact.adapter.no_effect", "adapters[0].path")
 
 
 def test_people_read_the_same_error_as_one_block(warmline: Callable[..., Any], workspace: Workspace) -> None:

@@ -1,0 +1,97 @@
+"""Installs a base: a GGUF file, a file of a Python package, or an OpenVINO folder; copied or referenced."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from . import changes
+from .artifacts.gguf import GGUFHeader
+from .blobs import copy_in
+from .digests import open_regular
+from .errors import ArtifactError, StoreError
+from .folders import digest_folder, files_of, folder_digest
+from .installing import Installation, Link, Staged
+from .records import ModelRecord, StoredFile
+from .resolution import MODEL_FOLDER, package_file
+from .shelf import check_name
+from .validation import check_backend, check_not_pickle, read_base
+
+_PACKAGE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*:[^/\\][^\\]*")
+_NEEDED: Final = ("openvino_model.xml", "openvino_model.bin")
+Made = tuple[ModelRecord, list[Staged], list[Link]]
+
+
+def install_model(todo: Installation, source: str | Path, *, copy: bool, merged_from: str | None) -> ModelRecord:
+    """See `registry.Store.add_model`."""
+    check_name(todo.name)
+    _check_merged(merged_from)
+    text = str(source)
+    package = text if _PACKAGE.fullmatch(text) and not os.path.lexists(text) else None
+    path = package_file(package, text, "package") if package else Path(os.path.abspath(source))
+    check_not_pickle(path)
+    todo.check_free("model")
+    check_backend("openvino" if path.is_dir() else "gguf", todo.backend, text)
+    where: dict[str, Any] = {"merged_from": merged_from}
+    if not copy:
+        where |= {"package": package} if package else {"path": str(path)}
+    with changes.staging(todo.places.home, f"model add {todo.name}") as stage:
+        make = _folder if path.is_dir() else _file
+        record, blobs, links = make(todo, path, text, stage, where, copy)
+        todo.commit(stage, record, blobs, links)
+    return record
+
+
+def _check_merged(merged_from: str | None) -> None:
+    if merged_from is not None and not (merged_from.isprintable() and 0 < len(merged_from.strip()) <= 200):
+        message = "what the model was merged from is not 1 to 200 printable characters"
+        raise StoreError(message, code="store.merged", field="merged_from", remedy="Name it as `base+adapter`")
+
+
+def _file(todo: Installation, path: Path, text: str, stage: Path, where: dict[str, Any], copy: bool) -> Made:
+    with open_regular(path) as fd:
+        header = read_base(fd, label=text, thorough=not copy)
+        if copy:
+            digest, size = copy_in(fd, stage / "0", todo.progress)
+        else:
+            digest, size = todo.hashed(fd), os.fstat(fd).st_size
+    if copy:  # what counts are the bytes that are kept, not those that were there a moment ago
+        header = read_base(stage / "0", label=text, thorough=True)
+    todo.check_digest(digest, path)
+    facts = {"format": "gguf", "architecture": header.get_str("general.architecture") or ""}
+    common = todo.common(digest, size, text, _licence(header))
+    record = ModelRecord.model_validate(common | facts | where)
+    return record, [(stage / "0", digest)] if copy else [], []
+
+
+def _licence(header: GGUFHeader) -> str | None:
+    found = header.metadata.get("general.license")
+    return found if isinstance(found, str) else None
+
+
+def _folder(todo: Installation, path: Path, text: str, stage: Path, where: dict[str, Any], copy: bool) -> Made:
+    names = files_of(path)
+    missing = [name for name in _NEEDED if name not in names]
+    if missing:
+        message, remedy = f"the folder holds no {missing[0]}", "Give a folder that holds an exported OpenVINO model"
+        raise ArtifactError(message, code="artifact.folder", file=text, remedy=remedy)
+    blobs: list[Staged] = []
+    if copy:
+        files, done, total = [], 0, sum(os.path.getsize(path / name) for name in names)
+        for number, name in enumerate(names):
+            with open_regular(path / name) as fd:
+                digest, size = copy_in(fd, stage / str(number), todo.progress, done, total)
+            done += size
+            files.append(StoredFile(name=name, digest=digest, size=size))
+            blobs.append((stage / str(number), digest))
+        digest = folder_digest(files)
+    else:
+        digest, found = digest_folder(path, todo.hashed)
+        files = list(found)
+    todo.check_digest(digest, path)
+    facts = {"format": "openvino", "files": tuple(files)}
+    common = todo.common(digest, sum(file.size for file in files), text, None)
+    record = ModelRecord.model_validate(common | facts | where)
+    return record, blobs, [(f"{MODEL_FOLDER}/{file.name}", file.digest) for file in files] if copy else []

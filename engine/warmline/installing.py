@@ -1,0 +1,160 @@
+"""What installing a model and installing an adapter have in common: what is expected, and how it is put in place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import changes
+from .blobs import Progress
+from .digests import DigestCache
+from .errors import ArtifactError
+from .filemodel import Backend, Trust
+from .records import DeclaredBase, ModelRecord, Record
+from .resolution import Places
+from .shelf import RECORD_FILE, check_free
+from .trust import TrustStore
+from .validation import check_digest
+
+# A staged file that becomes the blob of its digest; a name in the artifact's folder that links to a blob.
+Staged = tuple[Path, str]
+Link = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What a catalog promises of an artifact; with one, nothing passes on the user's word alone.
+
+    Parameters
+    ----------
+    catalog
+        Whose word it is: a catalog that the user added.
+    digest
+        The content as given: of the file, of the PEFT weights, of the folder.
+    base
+        For an adapter: the base it was made for; its digest must be there, and be that of the installed base.
+    certificate
+        Where the catalog says its certificate is.
+    """
+
+    catalog: str
+    digest: str
+    base: DeclaredBase = field(default_factory=DeclaredBase)
+    certificate: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """One artifact on its way into a store.
+
+    Parameters
+    ----------
+    origin
+        Where it came from, where that is not where it lies now: the URL of a download.
+    progress
+        Called with bytes done and bytes in all.
+    """
+
+    places: Places
+    name: str
+    backend: Backend
+    expect: Expectation | None = None
+    origin: str = ""
+    licence: str = ""
+    progress: Progress | None = None
+
+    @property
+    def strict(self) -> bool:
+        """Whether a catalog vouches for it."""
+        return self.expect is not None
+
+    def check_free(self, kind: str) -> None:
+        """Refuse a name that is taken."""
+        check_free(self.places.home / (kind + "s") / self.backend, self.name, f"a {kind} `{self.backend}/{self.name}`")
+
+    def check_digest(self, found: str, source: Path) -> None:
+        """Compare with what the catalog promises."""
+        check_digest(found, self.expect.digest if self.expect else None, str(source))
+
+    def hashed(self, fd: int) -> str:
+        """Return the digest behind a descriptor; for a file that stays where it is, so that its first use is quick."""
+        return DigestCache(self.places.home / "cache" / "digests.json").digest_descriptor(fd)
+
+    def common(self, digest: str, size: int, source: str | Path, licence: str | None) -> dict[str, Any]:
+        """Return what every record tells."""
+        return {
+            "name": self.name,
+            "backend": self.backend,
+            "digest": digest,
+            "size": size,
+            "source": (self.origin or str(source))[:2000],
+            "licence": (self.licence or licence or "")[:200],
+            "installed_at": changes.now(),
+            "trust": Trust.CURATED if self.expect else Trust.USER,
+            "catalog": self.expect.catalog if self.expect else "",
+            "certificate": self.expect.certificate if self.expect else "",
+        }
+
+    def commit(
+        self,
+        stage: Path,
+        record: Record,
+        blobs: Sequence[Staged],
+        links: Sequence[Link] = (),
+        still: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Put the artifact in place: its blobs first, then its folder by one rename, then the approval.
+
+        Parameters
+        ----------
+        still
+            Raises, with the store's lock held, where what the artifact was checked against is gone.
+        """
+        kind = "model" if isinstance(record, ModelRecord) else "adapter"
+        store = self.places.blobs
+        whole = {digest: store.whole(digest) for _, digest in blobs}  # reads all of them; so before the lock is taken
+        new = stage / "new"
+        new.mkdir(mode=0o700)
+        changes.write_file(new / RECORD_FILE, record.to_json())
+        changes.step("built")
+        with changes.changing(self.places.home, f"{kind} add {self.name}"):
+            self.check_free(kind)
+            still()
+            changes.step("locked")
+            for staged, digest in blobs:
+                store.keep(staged, digest, have=whole[digest])
+                whole[digest] = True  # a second file of the same content
+                changes.step("blob kept")
+            for name, digest in links:
+                _link(store.path(digest), new / name)
+                changes.step("linked")
+            changes.place(new, self.places.home / (kind + "s") / self.backend / self.name)
+            changes.step("placed")
+            approvals = TrustStore(self.places.home / "trust.json")
+            approvals.add(record.digest, name=self.name, file=f"{kind}s/{self.backend}/{self.name}", by="install")
+            changes.step("approved")
+
+
+@contextlib.contextmanager
+def blaming(stage: Path, source: Path) -> Iterator[None]:
+    """Name the source in errors about a staged file: the person knows no other."""
+    try:
+        yield
+    except ArtifactError as error:
+        if error.file and Path(error.file).is_relative_to(stage):
+            error.file = str(source)
+        raise
+
+
+def _link(blob: Path, target: Path) -> None:
+    """Give a blob a second name, as runtimes want it; copied only where the file system knows no second names."""
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        os.link(blob, target)
+    except OSError:
+        shutil.copyfile(blob, target)
