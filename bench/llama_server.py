@@ -41,6 +41,7 @@ _CMAKE_OPTIONS = (
     "-DLLAMA_BUILD_UI=OFF",
     "-DLLAMA_USE_PREBUILT_UI=OFF",  # else the build downloads a web page
     "-DLLAMA_OPENSSL=OFF",
+    "-DCMAKE_BUILD_RPATH_USE_ORIGIN=ON",  # the folder may be moved
 )
 
 

@@ -83,7 +83,7 @@ def changing(home: Path, what: str, timeout: float = LOCK_SECONDS) -> Iterator[N
         ``store.locked``, naming the holder where it is known; see `typed_errors` for the others.
     """
     with typed_errors(home):
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(home)
         lock = FileLock(str(home / LOCK_FILE), mode=0o600)
         try:
             lock.acquire(timeout=timeout)
@@ -96,7 +96,8 @@ def changing(home: Path, what: str, timeout: float = LOCK_SECONDS) -> Iterator[N
             ) from None
         try:
             note = home / HOLDER_FILE
-            note.write_text(json.dumps({"pid": os.getpid(), "what": what, "since": now()}), "utf-8")
+            note.unlink(missing_ok=True)
+            write_file(note, json.dumps({"pid": os.getpid(), "what": what, "since": now()}).encode())
             yield
         finally:
             with contextlib.suppress(OSError):
@@ -125,10 +126,9 @@ def holder(home: Path) -> str | None:
 def staging(home: Path, what: str) -> Iterator[Path]:
     """Give a new folder to build in, on the store's own file system; whatever is left in it goes away in the end."""
     with changing(home, what):
-        place = home / STAGING
-        place.mkdir(exist_ok=True, mode=0o700)
-        folder = Path(tempfile.mkdtemp(dir=place))
-        alive = FileLock(str(folder / "lock"))
+        private_folder(home / STAGING)
+        folder = Path(tempfile.mkdtemp(dir=home / STAGING))
+        alive = FileLock(str(folder / "lock"), mode=0o600)
         alive.acquire(timeout=0)
     try:
         with typed_errors(home):
@@ -168,9 +168,16 @@ def write_file(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def private_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for the user alone (0700)."""
+    if not folder.is_dir():
+        private_folder(folder.parent)
+        folder.mkdir(exist_ok=True, mode=0o700)
+
+
 def place(new: Path, target: Path) -> None:
     """Rename a file or folder into its place, and see that the rename is on the disk."""
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(target.parent)
     if new.is_dir():
         sync_folder(new)
     os.replace(new, target)

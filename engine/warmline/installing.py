@@ -17,7 +17,7 @@ from .errors import ArtifactError
 from .filemodel import Backend, Trust
 from .records import DeclaredBase, ModelRecord, Record
 from .resolution import Places
-from .shelf import RECORD_FILE, check_free
+from .shelf import RECORD_FILE, check_free, inside
 from .trust import TrustStore
 from .validation import check_digest
 
@@ -75,7 +75,8 @@ class Installation:
 
     def check_free(self, kind: str) -> None:
         """Refuse a name that is taken."""
-        check_free(self.places.home / (kind + "s") / self.backend, self.name, f"a {kind} `{self.backend}/{self.name}`")
+        folder = inside(self.places.home, kind + "s", self.backend)
+        check_free(folder, self.name, f"a {kind} `{self.backend}/{self.name}`")
 
     def check_digest(self, found: str, source: Path) -> None:
         """Compare with what the catalog promises."""
@@ -108,7 +109,7 @@ class Installation:
         links: Sequence[Link] = (),
         still: Callable[[], None] = lambda: None,
     ) -> None:
-        """Put the artifact in place: its blobs first, then its folder by one rename, then the approval.
+        """Put the artifact in place: its blobs and the approval first, then its folder by one rename.
 
         Parameters
         ----------
@@ -133,11 +134,12 @@ class Installation:
             for name, digest in links:
                 _link(store.path(digest), new / name)
                 changes.step("linked")
-            changes.place(new, self.places.home / (kind + "s") / self.backend / self.name)
-            changes.step("placed")
+            # Approved first: what is in the store was always approved. An approval that a crash leaves over is swept.
             approvals = TrustStore(self.places.home / "trust.json")
             approvals.add(record.digest, name=self.name, file=f"{kind}s/{self.backend}/{self.name}", by="install")
             changes.step("approved")
+            changes.place(new, inside(self.places.home, kind + "s", self.backend, self.name))
+            changes.step("placed")
 
 
 @contextlib.contextmanager
@@ -153,8 +155,9 @@ def blaming(stage: Path, source: Path) -> Iterator[None]:
 
 def _link(blob: Path, target: Path) -> None:
     """Give a blob a second name, as runtimes want it; copied only where the file system knows no second names."""
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    changes.private_folder(target.parent)
     try:
         os.link(blob, target)
     except OSError:
         shutil.copyfile(blob, target)
+        target.chmod(0o600)

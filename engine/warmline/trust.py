@@ -72,7 +72,7 @@ class TrustStore:
     def _change(self, change: Callable[[Entries], Entries]) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with FileLock(str(self.path) + ".lock", timeout=10):
+            with FileLock(str(self.path) + ".lock", timeout=10, mode=0o600):
                 write_atomically(self.path, json.dumps(change(self._read()), indent=1, sort_keys=True).encode())
         except (OSError, TimeoutError) as error:
             raise TrustError(

@@ -86,15 +86,15 @@ def remove(places: Places, kind: Kind, backend: Backend, name: str, variants: It
     with contextlib.suppress(WarmlineError):  # a broken record is removed too; its blobs are the sweep's
         record = shelf.read(backend, name)
     stage = places.home / changes.STAGING / f"removed-{kind}-{backend}-{name}"
-    stage.parent.mkdir(exist_ok=True, mode=0o700)
+    changes.private_folder(stage.parent)
     _discard(stage)
     changes.step("found")
-    if record is not None and not _others(places, kind, backend, name, record.digest):
-        TrustStore(places.home / "trust.json").forget_installed(record.digest)
-        changes.step("approval gone")
     changes.place(folder, stage)
     changes.step("folder gone")
     if record is not None:
+        if not _others(places, record.digest):
+            TrustStore(places.home / "trust.json").forget_installed(record.digest)
+            changes.step("approval gone")
         referenced = referenced_digests(places)
         for digest in sorted(record.digests - referenced) if referenced is not None else ():
             with contextlib.suppress(FileNotFoundError):
@@ -104,12 +104,12 @@ def remove(places: Places, kind: Kind, backend: Backend, name: str, variants: It
     changes.step("rest gone")
 
 
-def _others(places: Places, kind: Kind, backend: Backend, name: str, digest: str) -> bool:
-    entries: list[tuple[Kind, Listed[ModelRecord] | Listed[AdapterRecord]]] = []
-    entries += [("model", each) for each in places.models.all()]
-    entries += [("adapter", each) for each in places.adapters.all()]
-    same = [(of, each.backend, each.name) for of, each in entries if each.record and each.record.digest == digest]
-    return any(other != (kind, backend, name) for other in same)
+def _others(places: Places, digest: str) -> bool:
+    return any(each.record is not None and each.record.digest == digest for each in _records(places))
+
+
+def _records(places: Places) -> list[Listed[ModelRecord] | Listed[AdapterRecord]]:
+    return [*places.models.all(), *places.adapters.all()]
 
 
 def _discard(path: Path) -> None:
@@ -122,8 +122,7 @@ def _discard(path: Path) -> None:
 def referenced_digests(places: Places) -> set[str] | None:
     """Return the digests of all files that records tell of; None where a record cannot be read: it may need any."""
     digests: set[str] = set()
-    listed: list[Listed[ModelRecord] | Listed[AdapterRecord]] = [*places.models.all(), *places.adapters.all()]
-    for each in listed:
+    for each in _records(places):
         if each.record is None:
             return None
         digests |= each.record.digests
@@ -152,7 +151,19 @@ def sweep(places: Places, now: float) -> Swept:
             nbytes += _size(path)
             path.unlink()
             removed.append(str(path))
+    if referenced is not None:
+        removed += _stale_approvals(places)
     return Swept(tuple(removed), nbytes, tuple(kept))
+
+
+def _stale_approvals(places: Places) -> list[str]:
+    """Take back approvals that an installation gave, and whose artifact is not there: a crash came between the two."""
+    trust = TrustStore(places.home / "trust.json")
+    installed = {each.record.digest for each in _records(places) if each.record}
+    stale = [d for d, entry in trust.entries().items() if entry.get("by") == "install" and d not in installed]
+    for digest in stale:
+        trust.forget_installed(digest)
+    return [f"approval of {digest}" for digest in stale]
 
 
 def _half_removed(places: Places) -> list[Path]:

@@ -107,6 +107,7 @@ class Run:
             abort.set("cancelled")
             for _ in steps:
                 pass
+        self.asked.append((variant, tokens))
         self._left_behind(identity, session, tokens)
 
     def stop_inside(self, variant: str, prompt: PromptSpec, place: int, polls: int) -> None:
@@ -116,6 +117,7 @@ class Run:
         self._warm(identity, session, tokens, place)
         with self.world.stop_inside(session.inner, polls), suppress(Aborted):
             session.prefill(tokens, Abort()).run()
+        self.asked.append((variant, tokens))
         self._left_behind(identity, session, tokens)
 
     def interrupt(
