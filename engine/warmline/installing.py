@@ -13,7 +13,7 @@ from typing import Any
 from . import changes
 from .blobs import Progress
 from .digests import DigestCache
-from .errors import ArtifactError
+from .errors import ArtifactError, TrustError
 from .filemodel import Backend, Trust
 from .records import DeclaredBase, ModelRecord, Record
 from .resolution import Places
@@ -123,11 +123,13 @@ class Installation:
         new.mkdir(mode=0o700)
         changes.write_file(new / RECORD_FILE, record.to_json())
         changes.step("built")
-        with changes.changing(self.places.home, f"{kind} add {self.name}"):
+        with changes.changing(self.places.home, f"{kind} add {self.name}"), contextlib.ExitStack() as undo:
             self.check_free(kind)
             still()
             changes.step("locked")
             for staged, digest in blobs:
+                if not store.stored(digest):
+                    undo.callback(store.path(digest).unlink, missing_ok=True)
                 store.keep(staged, digest, have=whole[digest])
                 whole[digest] = True  # a second file of the same content
                 changes.step("blob kept")
@@ -136,10 +138,18 @@ class Installation:
                 changes.step("linked")
             # Approved first: what is in the store was always approved. An approval that a crash leaves over is swept.
             approvals = TrustStore(self.places.home / "trust.json")
-            approvals.add(record.digest, name=self.name, file=f"{kind}s/{self.backend}/{self.name}", by="install")
+            if not approvals.approved(record.digest):
+                undo.callback(_forget, approvals, record.digest)
+                approvals.add(record.digest, name=self.name, file=f"{kind}s/{self.backend}/{self.name}", by="install")
             changes.step("approved")
             changes.place(new, inside(self.places.home, kind + "s", self.backend, self.name))
+            undo.pop_all()
             changes.step("placed")
+
+
+def _forget(approvals: TrustStore, digest: str) -> None:
+    with contextlib.suppress(TrustError):  # on a full disk nothing can be written; it is swept later
+        approvals.forget_installed(digest)
 
 
 @contextlib.contextmanager

@@ -64,7 +64,7 @@ class Record(FileModel):
 
     @property
     def digests(self) -> frozenset[str]:
-        """Digests of all files that this artifact consists of."""
+        """Digests of the blobs that this artifact consists of."""
         return frozenset(file.digest for file in self.files) or frozenset({self.digest})
 
     def to_json(self) -> bytes:
@@ -128,6 +128,11 @@ class ModelRecord(Record):
     def copied(self) -> bool:
         """Whether its bytes are in the store."""
         return self.path is None and self.package is None
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """Digests of its blobs: none where it is only referenced."""
+        return super().digests if self.copied else frozenset()
 
 
 # ---- migration ----

@@ -6,8 +6,9 @@ user gave by hand (``by: user``) stays until it is taken back. A changed byte is
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +38,7 @@ class TrustStore:
         return self._read()
 
     def add(self, digest: str, *, name: str, file: str, by: By = "user") -> None:
-        """Approve a digest; an approval by hand stays one when the same bytes are installed afterwards.
+        """Approve a digest; one that is approved stays as it is when the same bytes are installed afterwards.
 
         Raises
         ------
@@ -53,8 +54,7 @@ class TrustStore:
 
         def with_entry(entries: Entries) -> Entries:
             known = entries.get(digest)
-            stays = by == "install" and known is not None and known.get("by", "user") == "user"
-            return entries if stays else entries | {digest: entry}
+            return entries if by == "install" and known is not None else entries | {digest: entry}
 
         self._change(with_entry)
 
@@ -69,18 +69,31 @@ class TrustStore:
         if self._read().get(digest, {}).get("by") == "install":
             self.remove(digest)
 
+    def sweep(self) -> list[Path]:
+        """Remove what an interrupted write has left beside the file; return what it was."""
+        with self._locked():
+            left = sorted(self.path.parent.glob(self.path.name + ".????????"))
+            for path in left:
+                path.unlink()
+        return left
+
     def _change(self, change: Callable[[Entries], Entries]) -> None:
+        with self._locked():
+            write_atomically(self.path, json.dumps(change(self._read()), indent=1, sort_keys=True).encode())
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with FileLock(str(self.path) + ".lock", timeout=10, mode=0o600):
-                write_atomically(self.path, json.dumps(change(self._read()), indent=1, sort_keys=True).encode())
+                yield
         except (OSError, TimeoutError) as error:
             raise TrustError(
                 f"the trust store cannot be written: {error}",
                 code="trust.store",
                 file=str(self.path),
                 remedy="Check the folder's permissions and free space",
-            ) from None
+            ) from error
 
     def _read(self) -> dict[str, dict[str, str]]:
         try:

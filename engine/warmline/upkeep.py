@@ -142,6 +142,8 @@ def sweep(places: Places, now: float) -> Swept:
         nbytes += _size(path)
         _discard(path)
         removed.append(str(path))
+        changes.step("rest gone")
+    removed += map(str, TrustStore(places.home / "trust.json").sweep())
     referenced = referenced_digests(places)
     for digest, path in places.blobs.all():
         if referenced is None:
@@ -151,6 +153,7 @@ def sweep(places: Places, now: float) -> Swept:
             nbytes += _size(path)
             path.unlink()
             removed.append(str(path))
+            changes.step("blob gone")
     if referenced is not None:
         removed += _stale_approvals(places)
     return Swept(tuple(removed), nbytes, tuple(kept))

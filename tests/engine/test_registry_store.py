@@ -462,13 +462,15 @@ def test_sweep_removes_what_nobody_needs_and_only_that(store: Store) -> None:
     left = store.home / "staging/left"
     left.mkdir(parents=True)
     (left / ".converting-x.gguf").write_bytes(b"half")
-    old = store.home / "trust.json.abcdefgh"
+    old = store.home / "config.json.abcdefgh"
     old.write_text("{")
     os.utime(old, (1, 1))
-    fresh = store.home / "trust.json.abcdefg2"
+    fresh = store.home / "config.json.abcdefg2"
     fresh.write_text("{")
+    half = store.home / "trust.json.12345678"
+    half.write_text("{")
     swept = store.sweep()
-    assert set(swept.removed) == {str(orphan), str(left), str(old)}
+    assert set(swept.removed) == {str(orphan), str(left), str(old), str(half)}
     assert swept.nbytes >= 8
     fresh.unlink()
     assert state(store.home) == before

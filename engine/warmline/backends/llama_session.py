@@ -52,6 +52,7 @@ class LlamaSession:
                 remedy="Lower n_ctx, or use KV type f16",
             )
         self._memory = self._lib.llama_get_memory(self._context)
+        self._window: int = self._lib.llama_model_n_swa(model)  # tokens that a sliding layer sees; 0: none slides
         self._poll = ctypes.cast(libc().strlen, self._lib.ggml_abort_callback)
         self._abort: Abort | None = None
         self._set_adapters(adapters)
@@ -122,14 +123,23 @@ class LlamaSession:
         if count < len(self._tokens):
             whole = count > 0 and self._lib.llama_memory_seq_rm(self._memory, _SEQUENCE, count, -1)
             # Recurrent memories refuse, sliding-window ones may have lost early cells: believe what is there.
-            first = self._lib.llama_memory_seq_pos_min(self._memory, _SEQUENCE)
-            last = self._lib.llama_memory_seq_pos_max(self._memory, _SEQUENCE)
-            if not whole or first != 0 or last != count - 1:
+            if not whole or not self._holds(count):
                 self._lib.llama_memory_clear(self._memory, True)
                 count = 0
             del self._tokens[count:]
             self._record(("keep", count))
         return count
+
+    def _holds(self, count: int) -> bool:
+        """Tell whether the KV has exactly `count` tokens, and of them all that the next one can see.
+
+        A context puts new tokens into cells that its window has passed (after a restore also where others are free),
+        the oldest first: what is left has no gaps (llama_kv_cache::apply_ubatch).
+        """
+        first = self._lib.llama_memory_seq_pos_min(self._memory, _SEQUENCE)
+        last = self._lib.llama_memory_seq_pos_max(self._memory, _SEQUENCE)
+        seen_from = max(0, count + 1 - self._window) if self._window else 0
+        return bool(last == count - 1 and 0 <= first <= seen_from)
 
     def replay(self, lineage: Sequence[Step]) -> None:
         """Do again what another session recorded, call for call: its KV and logits come out bit-identical."""
@@ -141,9 +151,15 @@ class LlamaSession:
 
     def save(self) -> bytes:
         """See `Session.save`."""
-        size = self._lib.llama_state_seq_get_size(self._context, _SEQUENCE)
+        # The state of a sequence leaves out what a sliding window has passed, although the context holds it: nothing
+        # could be trimmed after it came back. The state of the context, which is that of its one sequence, has all.
+        lib, context = self._lib, self._context
+        size = lib.llama_state_get_size(context) if self._window else lib.llama_state_seq_get_size(context, _SEQUENCE)
         buffer = (ctypes.c_uint8 * size)()
-        written = self._lib.llama_state_seq_get_data(self._context, buffer, size, _SEQUENCE)
+        if self._window:
+            written = lib.llama_state_get_data(context, buffer, size)
+        else:
+            written = lib.llama_state_seq_get_data(context, buffer, size, _SEQUENCE)
         return bytes(memoryview(buffer)[:written])
 
     def restore(self, tokens: Sequence[int], data: bytes, lineage: Sequence[Step] = ()) -> bool:
@@ -153,10 +169,11 @@ class LlamaSession:
         self._record(("keep", 0))
         buffer = ctypes.cast(ctypes.c_char_p(data), ctypes.POINTER(ctypes.c_uint8))
         with captured_log():
-            taken = self._lib.llama_state_seq_set_data(self._context, buffer, len(data), _SEQUENCE)
-        first = self._lib.llama_memory_seq_pos_min(self._memory, _SEQUENCE)
-        last = self._lib.llama_memory_seq_pos_max(self._memory, _SEQUENCE)
-        if taken != len(data) or first != 0 or last != len(tokens) - 1:
+            if self._window:
+                taken = self._lib.llama_state_set_data(self._context, buffer, len(data))
+            else:
+                taken = self._lib.llama_state_seq_set_data(self._context, buffer, len(data), _SEQUENCE)
+        if taken != len(data) or not self._holds(len(tokens)):
             self._lib.llama_memory_clear(self._memory, True)
             return False
         self._tokens.extend(tokens)
@@ -194,9 +211,7 @@ class LlamaSession:
             return
         # Part of the batch may be in the KV: take back everything beyond the batches that were completed.
         held = len(self._tokens)
-        if not self._lib.llama_memory_seq_rm(self._memory, _SEQUENCE, held, -1) or (
-            self._lib.llama_memory_seq_pos_max(self._memory, _SEQUENCE) != held - 1
-        ):
+        if not self._lib.llama_memory_seq_rm(self._memory, _SEQUENCE, held, -1) or not self._holds(held):
             self._lib.llama_memory_clear(self._memory, True)
             self._tokens.clear()
             self._record(("keep", 0))

@@ -36,17 +36,22 @@ class LocalEngine:
         from ..backends.llama import LlamaBackend
         from ..kv.disk import DiskSnapshots
         from ..kv.pool import ContextPool
+        from ..kv.snapshots import SnapshotStore
+        from ..settings import usable_settings
 
         trust = TrustStore(home / "trust.json")
         digests = DigestCache(home / "cache" / "digests.json")
         self._crashes = CrashLedger(home / "crashes") if host else None
         if self._crashes is not None:
             self._crashes.open()
+        settings = usable_settings(home)
+        on_disk = DiskSnapshots(settings.snapshots(home), settings.snapshot_disk_mib << 20) if host else None
         self._service = EngineService(
             LlamaBackend(digests),
             digests,
             lambda digest: digest in approved or trust.approved(digest),
-            pool=ContextPool(disk=DiskSnapshots(home / "cache" / "kv") if host else None),
+            pool=ContextPool(settings.live_contexts, SnapshotStore(settings.snapshot_ram_mib << 20), on_disk),
+            max_bases=settings.resident_bases,
             crashes=self._crashes,
         )
 
@@ -110,6 +115,10 @@ class LocalEngine:
     async def metrics(self) -> str:
         """See `EngineClient.metrics`."""
         return self._service.metrics_text()
+
+    def serve_metrics(self, port: int) -> Callable[[], None]:
+        """Serve the metrics over HTTP on 127.0.0.1 until what is returned is called; see `Metrics.serve`."""
+        return self._service.serve_metrics(port)
 
     def save(self) -> None:
         """Write the hottest KV to disk when nothing else is to do."""

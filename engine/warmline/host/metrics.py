@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest, start_http_server
+from prometheus_client.registry import Collector
 
 _SECONDS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 _MAX_VARIANTS: Final = 64
@@ -51,6 +53,7 @@ class Metrics:
         self._gauges = Gauge("warmline_state", "Sizes and lengths now.", ["what"], registry=self.registry)
         self._variants: set[str] = set()
         self._kv_before: dict[str, int] = {}
+        self._gauging = threading.Lock()  # the endpoint asks from threads of its own
 
     def started(self, kind: str, variant: str, *, seconds: float, prompt: int, reused: int, reason: str) -> None:
         """Count a request that reached its first token."""
@@ -74,15 +77,40 @@ class Metrics:
 
     def gauges(self, values: Mapping[str, float], kv: Mapping[str, int]) -> None:
         """Take over sizes of now, and the pool's running totals."""
-        for name, value in values.items():
-            self._gauges.labels(name).set(value)
-        for name, total in kv.items():
-            self._kv.labels(name).inc(max(0, total - self._kv_before.get(name, 0)))
-            self._kv_before[name] = total
+        with self._gauging:
+            for name, value in values.items():
+                self._gauges.labels(name).set(value)
+            for name, total in kv.items():
+                self._kv.labels(name).inc(max(0, total - self._kv_before.get(name, 0)))
+                self._kv_before[name] = total
 
     def text(self) -> str:
         """Return everything in Prometheus' text format."""
         return generate_latest(self.registry).decode()
+
+    def serve(self, port: int, refresh: Callable[[], object]) -> Callable[[], None]:
+        """Serve the metrics over HTTP on 127.0.0.1 alone; return what ends that.
+
+        Parameters
+        ----------
+        refresh
+            Called before each answer, to take over sizes of now.
+
+        Raises
+        ------
+        OSError
+            The port is taken, or may not be used.
+        """
+        fresh = CollectorRegistry()
+        fresh.register(_Refreshed(self.registry, refresh))
+        server, thread = start_http_server(port, addr="127.0.0.1", registry=fresh)
+
+        def end() -> None:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+        return end
 
     def _label(self, variant: str) -> str:
         if variant not in self._variants:
@@ -90,3 +118,15 @@ class Metrics:
                 return "other"
             self._variants.add(variant)
         return variant
+
+
+class _Refreshed(Collector):
+    """What a registry holds, taken just after its gauges were set."""
+
+    def __init__(self, registry: CollectorRegistry, refresh: Callable[[], object]) -> None:
+        self._registry = registry
+        self._refresh = refresh
+
+    def collect(self) -> Iterable[Metric]:
+        self._refresh()
+        return self._registry.collect()

@@ -39,8 +39,13 @@ async def info(paths: HostPaths, seconds: float = 2.0) -> HostInfo | None:
             return None
 
 
-async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS) -> HostInfo:
+async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metrics_port: int | None = None) -> HostInfo:
     """Return the running host, started if there is none; clients that race start one.
+
+    Parameters
+    ----------
+    metrics_port
+        For a host that is started here: port of its Prometheus endpoint on 127.0.0.1, 0 for none; by default as set.
 
     Raises
     ------
@@ -59,7 +64,7 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS) -> Ho
                 with contextlib.suppress(Timeout):
                     lock.acquire()
                     if await info(paths, 0.5) is None:
-                        process = _spawn(paths)
+                        process = _spawn(paths, metrics_port)
             running = await info(paths, 0.5)
             if running is not None:
                 return running
@@ -106,10 +111,12 @@ def stop(paths: HostPaths, seconds: float = 10.0) -> bool:
 
 
 _LEASE_HELD: Final = 75  # EX_TEMPFAIL in sysexits.h
+_METRICS_PORT: Final = "WARMLINE_METRICS_PORT"
 
 
-def _spawn(paths: HostPaths) -> subprocess.Popen[bytes]:
+def _spawn(paths: HostPaths, metrics_port: int | None) -> subprocess.Popen[bytes]:
     paths.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    asked = {} if metrics_port is None else {_METRICS_PORT: str(metrics_port)}
     with open(paths.log, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as log:
         return subprocess.Popen(
             [sys.executable, "-m", "warmline.host", str(paths.home)],
@@ -117,7 +124,7 @@ def _spawn(paths: HostPaths) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env={**os.environ, "WARMLINE_RUNTIME_DIR": str(paths.folder)},
+            env={**os.environ, "WARMLINE_RUNTIME_DIR": str(paths.folder), **asked},
         )
 
 
@@ -131,8 +138,9 @@ def _last_line(path: Path) -> str:
 
 def main(home: str) -> int:
     """Run the host in this process; returns its exit code."""
+    from ..settings import usable_settings
     from .local import LocalEngine
-    from .server import IDLE_SECONDS, EngineHost
+    from .server import EngineHost
 
     os.umask(0o077)  # logs, crash notes and KV are nobody else's
     paths = host_paths(Path(home))
@@ -140,10 +148,13 @@ def main(home: str) -> int:
     logging.basicConfig(
         level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    idle = float(os.environ.get("WARMLINE_ENGINE_IDLE_SECONDS") or IDLE_SECONDS)
+    settings = usable_settings(paths.home)
+    idle = float(os.environ.get("WARMLINE_ENGINE_IDLE_SECONDS") or settings.engine_idle_seconds)
+    port = int(os.environ.get(_METRICS_PORT) or settings.metrics_port)
 
     async def serve() -> None:
-        await EngineHost(paths, LocalEngine(paths.home, host=True), idle_seconds=idle if idle > 0 else None).run()
+        engine = LocalEngine(paths.home, host=True)
+        await EngineHost(paths, engine, idle_seconds=idle if idle > 0 else None, metrics_port=port).run()
 
     log = logging.getLogger("warmline.host")
     log.info("starting, pid %d, store %s", os.getpid(), paths.home)

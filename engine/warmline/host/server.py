@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
@@ -39,6 +40,7 @@ IDLE_SECONDS: Final = 15 * 60.0
 _GRACE_SECONDS: Final = 2.0
 _TICK_SECONDS: Final = 0.5
 _SAVE_AFTER_SECONDS: Final = 20.0
+_log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Message)
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -55,12 +57,21 @@ class EngineHost:
         What answers.
     idle_seconds
         Leaves after this long without a request and without a watcher; None for never.
+    metrics_port
+        Port of a Prometheus endpoint on 127.0.0.1; 0 for none. One that cannot be had costs the endpoint alone.
     """
 
-    def __init__(self, paths: HostPaths, engine: LocalEngine, idle_seconds: float | None = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        paths: HostPaths,
+        engine: LocalEngine,
+        idle_seconds: float | None = IDLE_SECONDS,
+        metrics_port: int = 0,
+    ) -> None:
         self._paths = paths
         self._engine = engine
         self._idle_seconds = idle_seconds
+        self._metrics_port = metrics_port
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._requests = 0
         self._open = 0
@@ -103,7 +114,8 @@ class EngineHost:
                 os.umask(previous)
             self._paths.socket.chmod(0o600)
             self._paths.pid.write_text(f"{os.getpid()}\n")
-            await self._until_stopped()
+            with self._endpoint():
+                await self._until_stopped()
         finally:
             await server.stop(_GRACE_SECONDS)
             await self._engine.close()
@@ -115,6 +127,17 @@ class EngineHost:
     def stop(self) -> None:
         """Ask `run` to end; call it in the loop's thread."""
         self._stop.set()
+
+    @contextlib.contextmanager
+    def _endpoint(self) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            if self._metrics_port:
+                try:
+                    stack.callback(self._engine.serve_metrics(self._metrics_port))
+                except OSError as error:
+                    _log.error("no metrics on 127.0.0.1:%d: %s", self._metrics_port, error.strerror or error)
+                    self._metrics_port = 0
+            yield
 
     async def _until_stopped(self) -> None:
         loop = asyncio.get_running_loop()
@@ -186,6 +209,7 @@ class EngineHost:
             home=str(self._paths.home),
             started_at=self._started_at,
             requests=self._requests,
+            metrics_port=self._metrics_port,
         )
 
     async def _stopping(self, _request: StopRequest) -> Empty:

@@ -176,6 +176,10 @@ class EngineService:
 
         self._scheduler.submit(Job(work, lambda _reason: None, key="save", priority=Priority.PREWARM))
 
+    def serve_metrics(self, port: int) -> Callable[[], None]:
+        """Serve the metrics over HTTP on 127.0.0.1; see `Metrics.serve`."""
+        return self.metrics.serve(port, self.metrics_text)
+
     def metrics_text(self) -> str:
         """Return all metrics in Prometheus' text format."""
         values = {

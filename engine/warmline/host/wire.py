@@ -117,13 +117,14 @@ class Empty(Message):
 
 
 class HostInfo(Message):
-    """Which engine host answers."""
+    """Which engine host answers; `metrics_port` is that of its Prometheus endpoint on 127.0.0.1, 0 without one."""
 
     pid: int
     version: str
     home: str
     started_at: str
     requests: int
+    metrics_port: int = 0
 
 
 class StopRequest(Message):

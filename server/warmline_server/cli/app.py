@@ -11,14 +11,29 @@ from typing import Annotated
 import typer
 from warmline.errors import WarmlineError
 
-from . import complete, demo, lsp, schema, status, trust, variant
+from . import (
+    adapter,
+    cache,
+    chat,
+    complete,
+    config,
+    demo,
+    doctor,
+    engine,
+    lsp,
+    model,
+    pull,
+    schema,
+    status,
+    trust,
+    variant,
+)
 from .output import HELP, Exit, Output
 
 app = typer.Typer(
     name="warmline",
     help="Local model variants for editors: a base model, LoRA adapters and a profile, kept warm by exact identity.",
     epilog=HELP,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -27,10 +42,18 @@ app.command("demo", epilog=HELP)(demo.command)
 # Else `-:LINE:COL`, a place on stdin, would be taken for an option.
 app.command("complete", epilog=HELP, context_settings={"ignore_unknown_options": True})(complete.command)
 app.command("lsp", epilog=HELP)(lsp.command)
+app.command("chat", epilog=HELP)(chat.command)
 app.command("status", epilog=HELP)(status.command)
+app.command("doctor", epilog=HELP)(doctor.command)
 app.command("schema", epilog=HELP)(schema.command)
-app.add_typer(trust.app, name="trust", epilog=HELP)
+model.app.command("pull")(pull.command)
+app.add_typer(model.app, name="model", epilog=HELP)
+app.add_typer(adapter.app, name="adapter", epilog=HELP)
 app.add_typer(variant.app, name="variant", epilog=HELP)
+app.add_typer(config.app, name="config", epilog=HELP)
+app.add_typer(trust.app, name="trust", epilog=HELP)
+app.add_typer(engine.app, name="engine", epilog=HELP)
+app.add_typer(cache.app, name="cache", epilog=HELP)
 
 # typer carries a copy of click in newer releases and depends on it in older ones; this is its error class in both.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]

@@ -1,4 +1,4 @@
-"""Which variant a command works with: the one it was given, else the one that the workspace selects."""
+"""Which variant a command works with: the one it was given, else the workspace's, else the user's default."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from warmline.errors import ConfigError, VariantError
 from warmline.registry import Store, Workspace, find_workspace, warmline_home
+from warmline.settings import default_variant, settings_file
 from warmline.variant import ResolvedVariant
 
 
@@ -19,24 +20,28 @@ class Selection:
 
 
 def select(start: Path, name: str | None = None) -> Selection:
-    """Resolve the variant called `name`, or the one that the workspace at or above `start` selects.
+    """Resolve the variant called `name`, or the one that the workspace at or above `start` selects, or the default.
 
     A variant asked for by name runs as its own file says: the workspace's overrides belong to the workspace's choice.
 
     Raises
     ------
     ConfigError, VariantError
-        As `registry.Store.resolve`; ``config.no_workspace`` when there is neither a name nor a workspace.
+        As `registry.Store.resolve`; ``config.no_workspace`` when there is neither a name, a workspace nor a default.
     """
     store = Store(warmline_home())
     workspace = find_workspace(start)
     if name is None:
         if workspace is None:
+            default = default_variant(store.home)
+            if default is not None:
+                return Selection(_default(store, default), None)
             raise ConfigError(
                 "no workspace selects a variant here",
                 code="config.no_workspace",
                 file=str(start),
-                remedy='Write .warmline/config.json with {"variant": NAME} at the top of the project, or use --variant',
+                remedy='Write .warmline/config.json with {"variant": NAME} at the top of the project, use --variant, '
+                "or: warmline config set default-variant NAME",
             )
         return Selection(store.resolve_workspace(workspace), workspace)
     try:
@@ -45,3 +50,14 @@ def select(start: Path, name: str | None = None) -> Selection:
         # The command line asked, not the workspace file; `warmline variant list` shows both places.
         raise VariantError(error.message, code=error.code, field="--variant", remedy=error.remedy) from None
     return Selection(store.resolve(name, workspace), workspace)
+
+
+def _default(store: Store, name: str) -> ResolvedVariant:
+    try:
+        store.find(name)
+    except VariantError as error:
+        file = str(settings_file(store.home))
+        raise VariantError(
+            error.message, code=error.code, file=file, field="default-variant", remedy=error.remedy
+        ) from None
+    return store.resolve(name)

@@ -1,57 +1,214 @@
-"""`warmline variant`: which variants can be selected here."""
+"""`warmline variant`: what can be selected, what it is made of, and what tells two of them apart."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .options import BackendOption, Json, adapter_names, model_names, own_variant_names, variant_names
 from .output import Output, cell
 
-app = typer.Typer(help="Variants that can be selected.")
+if TYPE_CHECKING:
+    from warmline.variant import Profile
+
+app = typer.Typer(help="Variants: a base, adapters and a profile under one name.")
+_Folder = Annotated[Path, typer.Option("--in", help="A file or folder of the workspace.")]
 
 
 @app.callback()
 def group() -> None:
-    """Variants that can be selected."""
+    """Variants: a base, adapters and a profile under one name."""
+
+
+@app.command("add")
+def add(
+    name: Annotated[str, typer.Argument(help="What to call it.")],
+    base: Annotated[str, typer.Option(help="An installed base.", autocompletion=model_names)],
+    adapter: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[@SCALE]", help="An installed adapter; may be repeated.", autocompletion=adapter_names
+        ),
+    ] = None,
+    profile_file: Annotated[Path | None, typer.Option(help="A JSON file with the profile's fields.")] = None,
+    description: Annotated[str, typer.Option(help="One line for whoever chooses.")] = "",
+    replace: Annotated[bool, typer.Option("--replace", help="Write over a variant of this name.")] = False,
+    backend: BackendOption = None,
+    as_json: Json = False,
+) -> None:
+    """Define a variant of installed parts; nothing is copied or loaded."""
+    from warmline.registry import Store, warmline_home
+    from warmline.variant import VariantFile, parse
+
+    output = Output(as_json)
+    store = Store(warmline_home())
+    found, plain = store.places.models.find(base, backend)
+    # Through the file's own model, so that what is refused in a file is refused here, by the same words.
+    fields: dict[str, Any] = {"name": name, "backend": found, "base": {"name": plain}}
+    if adapter:
+        fields["adapters"] = [_spec(text) for text in adapter]
+    if description:
+        fields["description"] = description
+    variant = parse(_json(fields), VariantFile, f"variant {name}")
+    if profile_file is not None:
+        variant = VariantFile.model_validate(
+            variant.model_dump(exclude_unset=True) | {"profile": _profile(profile_file)}
+        )
+    path = store.add_variant(variant, replace=replace)
+    if as_json:
+        output.json({"name": name, "backend": found, "file": str(path)})
+        return
+    output.note(cell(f"Wrote {path}"))
+    output.note(cell(f"Next: warmline config set default-variant {name}, or name it in .warmline/config.json", "dim"))
+
+
+def _spec(text: str) -> dict[str, Any]:
+    name, at, scale = text.partition("@")
+    return {"name": name, "scale": scale} if at else {"name": name}
+
+
+def _json(fields: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(fields)
+
+
+def _profile(file: Path) -> Profile:
+    from warmline.variant import FileModel, Profile, load_file
+
+    class ProfileFile(FileModel, Profile):
+        """A profile in a file of its own."""
+
+    read = load_file(file, ProfileFile)
+    return Profile.model_validate(read.model_dump(exclude_unset=True, exclude={"json_schema"}))
 
 
 @app.command("list")
 def list_variants(
-    path: Annotated[Path, typer.Argument(help="A file or folder of the workspace.")] = Path("."),
-    as_json: Annotated[bool, typer.Option("--json", help="JSON for programs.")] = False,
+    path: Annotated[Path, typer.Argument(help="A file or folder of the workspace.")] = Path("."), as_json: Json = False
 ) -> None:
-    """List the variants of the workspace at PATH and of the user's store."""
-    from warmline.errors import ConfigError
-    from warmline.registry import Store, find_workspace, warmline_home
+    """List the variants of the workspace at PATH and of the user's store, with what they are made of."""
+    from warmline.registry import find_workspace, warmline_home
+
+    from . import tables
+    from .listing import list_rows
 
     output = Output(as_json)
-    workspace = find_workspace(path)
-    try:
-        selected = workspace.load().variant if workspace else None
-    except ConfigError:
-        selected = None  # a broken workspace file is what `status` reports; the list still helps to mend it
-    rows = [
-        {
-            "name": found.name,
-            "backend": found.backend,
-            "file": str(found.path),
-            "from": "workspace" if found.workspace else "store",
-            "selected": selected in (found.name, f"{found.backend}/{found.name}"),
-        }
-        for found in Store(warmline_home()).variants(workspace)
-    ]
+    rows = list_rows(warmline_home(), find_workspace(path))
     if as_json:
-        output.json(rows)
+        output.json([row.as_json() for row in rows])
         return
     if not rows:
-        output.note(cell(f"No variants yet: write {warmline_home() / 'variants' / 'llama'}/NAME.json"))
+        output.note(cell("No variants yet: warmline variant add NAME --base NAME --adapter NAME"))
         return
-    from rich.table import Table
+    headers = ("", "variant", "base -> adapters@scale", "kind", "trust", "backend", "from")
+    tables.rows(output, headers, [row.cells() for row in rows])
 
-    table = Table("", "variant", "backend", "from", "file", box=None, pad_edge=False)
-    for row in rows:
-        mark = cell("*" if row["selected"] else "", "bold green")
-        table.add_row(mark, *(cell(row[key]) for key in ("name", "backend", "from", "file")))
-    output.table(table)
+
+@app.command("show")
+def show(
+    name: Annotated[str, typer.Argument(help="Its name, or backend/name.", autocompletion=variant_names)],
+    folder: _Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Verify a variant's files and show what would answer: identity, parts, profile and what fits into memory."""
+    from . import provenance, tables
+    from .selection import select
+    from .verifying import verified
+
+    output = Output(as_json)
+    selection = select(folder, name)
+    with output.working(f"Verifying {name}"):
+        found = verified(output, selection.variant)
+    status = found.status()
+    profile = selection.variant.profile.model_dump(mode="json", exclude_unset=True)
+    merged = selection.variant.base.merged_from
+    if as_json:
+        more = {"file": selection.variant.file, "profile": profile, "merged_from": merged}
+        output.json(provenance.as_json(status) | more)
+        return
+    import json
+
+    output.table(provenance.table([status]), cell(""))
+    context = f"{status.context.n_ctx} tokens" + (" (clamped)" if status.context.clamped else "")
+    tables.facts(
+        output,
+        {
+            "identity": status.identity,
+            "base": status.base.digest,
+            **{f"adapter {each.name}": each.digest for each in status.adapters},
+            "merged from": merged or "",
+            "backend": f"{status.backend.name} {status.backend.version}",
+            "context": context,
+            "FIM": status.fim,
+            "template": status.template,
+            "BOS": status.bos,
+            "profile": json.dumps(profile) if profile else "defaults",
+            "file": selection.variant.file,
+        },
+    )
+
+
+@app.command("remove")
+def remove(
+    name: Annotated[str, typer.Argument(help="Its name, or backend/name.", autocompletion=own_variant_names)],
+    backend: BackendOption = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a variant of the store; its base and adapters stay."""
+    from warmline.registry import Store, warmline_home
+    from warmline.settings import usable_settings
+
+    output = Output(as_json)
+    home = warmline_home()
+    Store(home).remove_variant(name, backend)
+    default = usable_settings(home).default_variant
+    if as_json:
+        output.json({"removed": name})
+        return
+    output.note(cell(f"Removed {name}"))
+    if default is not None and default.rpartition("/")[2] == name.rpartition("/")[2]:
+        output.note(cell("It was the default variant: warmline config set default-variant NAME", "yellow"))
+
+
+@app.command("diff")
+def diff(
+    a: Annotated[str, typer.Argument(help="A variant.", autocompletion=variant_names)],
+    b: Annotated[str, typer.Argument(help="Another.", autocompletion=variant_names)],
+    folder: _Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Say which fields of identity differ between two variants: while one does, they share no KV."""
+    from warmline.digests import short
+
+    from . import tables
+    from .selection import select
+    from .verifying import verified
+
+    output = Output(as_json)
+    with output.working(f"Verifying {a} and {b}"):
+        one, other = (verified(output, select(folder, name).variant).identity for name in (a, b))
+    mine, theirs = dict(one.fields()), dict(other.fields())
+    fields = [
+        {"field": field, "a": mine.get(field), "b": theirs.get(field)}
+        for field in dict.fromkeys([*mine, *theirs])
+        if mine.get(field) != theirs.get(field)
+    ]
+    if as_json:
+        names = {"a": {"variant": a, "identity": one.digest}, "b": {"variant": b, "identity": other.digest}}
+        output.json(names | {"same": not fields, "fields": fields})
+    elif fields:
+        cells = [[str(row["field"]), _value(row["a"]), _value(row["b"])] for row in fields]
+        tables.rows(output, ("field", f"{a} {short(one.digest)}", f"{b} {short(other.digest)}"), cells)
+    else:
+        output.note(cell(f"{a} and {b} are the same identity {short(one.digest)}: they share KV"))
+
+
+def _value(value: str | None) -> str:
+    from warmline.digests import is_digest, short
+
+    if value is None:
+        return "-"
+    return short(value) if is_digest(value) else value

@@ -1,4 +1,4 @@
-"""Which variant a document works with: its own folder's workspace file, looked for upward, else the user's `default`.
+"""Which variant a document works with: its own folder's workspace file, looked for upward, else the user's own default.
 
 Nothing is kept between two questions. Finding and reading three small files costs less than a millisecond, and a copy
 kept by mtime and size can be wrong: two writes within one tick of the file system's clock look alike, and a link in a
@@ -13,6 +13,7 @@ from typing import Final
 
 from warmline.errors import WarmlineError
 from warmline.registry import WORKSPACE_FOLDER, Store, Workspace, find_workspace
+from warmline.settings import default_variant
 from warmline.variant import ResolvedVariant
 
 from . import uris
@@ -23,7 +24,7 @@ DEFAULT_VARIANT: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What selects a variant: a workspace file, or, without one, the user's own `default` variant."""
+    """What selects a variant: a workspace file, or, without one, the user's own default variant."""
 
     workspace: Workspace | None
 
@@ -78,14 +79,14 @@ class Variants:
             As `Store.resolve_workspace`.
         """
         if place.workspace is None:
-            return self.store.resolve(DEFAULT_VARIANT)
+            return self.store.resolve(default_variant(self.store.home) or DEFAULT_VARIANT)
         return self.store.resolve_workspace(place.workspace)
 
     def selected_name(self, place: Place) -> str:
         """Give the name that is selected, also when it can't be resolved; empty when it can't even be read."""
-        if place.workspace is None:
-            return DEFAULT_VARIANT
         try:
+            if place.workspace is None:
+                return default_variant(self.store.home) or DEFAULT_VARIANT
             return place.workspace.load().variant
         except WarmlineError:
             return ""
@@ -109,7 +110,7 @@ class Variants:
         return None
 
     def _has_default(self) -> bool:
-        return any(
-            (self.store.home / "variants" / backend / f"{DEFAULT_VARIANT}.json").is_file()
-            for backend in ("llama", "openvino")
-        )
+        try:
+            return default_variant(self.store.home) is not None
+        except WarmlineError:
+            return True  # settings that cannot be read are what resolving reports

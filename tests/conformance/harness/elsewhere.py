@@ -7,10 +7,14 @@ import json
 import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
 from warmline.backends.base import AdapterOnDisk, ContextConfig
 from warmline.backends.llama import LlamaBackend
 from warmline.backends.llama_session import LlamaSession
 from warmline.digests import DigestCache
+
+from harness.replaying import replay
 
 
 def main() -> None:
@@ -23,7 +27,8 @@ def main() -> None:
     adapters = [AdapterOnDisk(name, Path(path), digest, scale) for name, path, digest, scale in work["adapters"]]
     session = model.open_session(adapters, ContextConfig(**work["context"]))
     assert isinstance(session, LlamaSession)
-    session.replay(work["lineage"])
+    for _ in replay(session, work["lineage"]):
+        pass
     print(hashlib.blake2b(session.logits().tobytes(), digest_size=16).hexdigest())
     backend.close()
 

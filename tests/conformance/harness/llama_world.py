@@ -24,6 +24,7 @@ from warmline.identity import Identity
 from warmline.variant import Profile, ResolvedAdapter, ResolvedBase, ResolvedVariant
 from warmline.verified import Verified, Verifier
 
+from .replaying import replay as replay_on
 from .world import Lineage, PromptSpec
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ TAILS = (
     "import json, os, sys, pathlib, typing, collections, dataclasses, functools, itertools, contextlib\n",
     "Then the rain began, and they all went home without another word about it until the evening came. " * 2,
 )
-# The threads of a test are one: ggml's spin, and two cores are shared by many.
-_ROOM = ContextConfig(n_ctx=256, n_batch=32, threads=1, record=True)
 
 
 class LlamaWorld:
@@ -60,6 +59,10 @@ class LlamaWorld:
         By name: (adapter, scale) pairs.
     trims
         Whether the base can give back any end of its KV.
+    moves
+        Whether KV that is restored lies in other cells than before, and so gives other bits.
+    n_ctx, stem_tokens, longest
+        Room, and what prompts may take of it, in tokens.
     """
 
     def __init__(
@@ -70,10 +73,17 @@ class LlamaWorld:
         variants: Mapping[str, Sequence[tuple[str, str]]],
         *,
         trims: bool = True,
+        moves: bool = False,
+        n_ctx: int = 256,
+        stem_tokens: Sequence[int] = (0, 20, 37, 64, 90),
+        longest: int = 150,
     ) -> None:
         self.variants = tuple(variants)
         self.adapters = tuple(adapters)
-        self.trims = trims
+        self.trims, self.moves = trims, moves
+        self.stem_tokens, self.longest = stem_tokens, longest
+        # One thread: ggml's spin, and few cores are shared by many.
+        self._room = ContextConfig(n_ctx=n_ctx, n_batch=32, threads=1, record=True)
         self._recipes = variants
         self._versions = adapters
         self._at: dict[str, int] = {}
@@ -102,7 +112,7 @@ class LlamaWorld:
         return self._folder / f"{adapter}.gguf"
 
     def _measure(self) -> int:
-        session = self.model.open_session([], _ROOM)
+        session = self.model.open_session([], self._room)
         try:
             tokens = self.prompt(PromptSpec(0, 30, 0, 2))
             session.prefill(tokens, Abort()).run()
@@ -130,7 +140,7 @@ class LlamaWorld:
                     ResolvedAdapter(name=name, path=self._file(name), scale=Decimal(scale))
                     for name, scale in self._recipes[variant]
                 ),
-                profile=Profile(n_ctx=_ROOM.n_ctx),
+                profile=Profile(n_ctx=self._room.n_ctx),
                 file="v.json",
             )
         )
@@ -147,17 +157,15 @@ class LlamaWorld:
         return self.model.open_session([adapter.on_disk for adapter in verified.adapters], self._config(verified))
 
     def _config(self, verified: Verified) -> ContextConfig:
-        return replace(verified.context, n_batch=_ROOM.n_batch, threads=1, record=True)
+        return replace(verified.context, n_batch=self._room.n_batch, threads=1, record=True)
 
     def replay(self, identity: Identity, lineage: Lineage) -> Iterator[NDArray[np.float32]]:
         """See `World.replay`."""
-        session = self.model.open_session(self._known[identity.digest], _ROOM)
+        session = self.model.open_session(self._known[identity.digest], self._room)
         assert isinstance(session, LlamaSession)
         try:
-            for step in lineage:
-                session.replay([step])
-                if step[0] == "decode":
-                    yield session.logits()
+            for _ in replay_on(session, lineage):
+                yield session.logits()
         finally:
             session.close()
 
@@ -166,7 +174,7 @@ class LlamaWorld:
         work = {
             "base": str(self._base),
             "adapters": [[one.name, str(one.path), one.digest, one.scale] for one in self._known[identity.digest]],
-            "context": asdict(_ROOM),
+            "context": asdict(self._room),
             "lineage": lineage,
         }
         script = Path(__file__).with_name("elsewhere.py")

@@ -46,9 +46,7 @@ def _rule(op: Op) -> Any:
     return rule(**{name: st.sampled_from(values) for name, values in op.arguments.items()})(step)
 
 
-def run_seeded(
-    world: World, oracle: Oracle, folder: Path, tally: Counter[str], seed: str, *, steps: int
-) -> None:
+def run_seeded(world: World, oracle: Oracle, folder: Path, tally: Counter[str], seed: str, *, steps: int) -> None:
     """Run one program that a seed draws; raises AssertionError with the program when something does not hold."""
     limits, drawn = random_program(world, random.Random(seed), steps)
     with program(Run(world, oracle, folder, tally, **limits)) as run:

@@ -29,7 +29,9 @@ def tokens_of(lineage: Iterable[Sequence[object]]) -> tuple[int, ...]:
     """Return the tokens that are in the KV when these calls are done."""
     tokens: list[int] = []
     for kind, what in lineage:
-        if kind == "keep":
+        if kind == "moved":
+            assert what == len(tokens)
+        elif kind == "keep":
             assert isinstance(what, int) and what <= len(tokens)
             del tokens[what:]
         else:
@@ -98,4 +100,4 @@ def _keys(identity: Identity, lineage: Lineage) -> list[bytes]:
 
 
 def _shape(lineage: Lineage) -> str:
-    return " ".join(f"keep {step[1]}" if step[0] == "keep" else f"decode {len(step[1])}" for step in lineage)
+    return " ".join(f"decode {len(what)}" if isinstance(what, tuple) else f"{kind} {what}" for kind, what in lineage)

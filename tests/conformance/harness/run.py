@@ -22,8 +22,6 @@ from .oracle import MismatchError, Oracle, fingerprint, tokens_of
 from .watched import Journal, Watched
 from .world import Lineage, PromptSpec, World
 
-_LONGEST = 150
-
 
 class Run:
     """A pool on a world, from its first request through restarts to its end.
@@ -80,12 +78,12 @@ class Run:
     def again(self, which: int, place: int, tail_tokens: int, decodes: int) -> None:
         """Ask what was asked before, under the variant of then; with `tail_tokens`, a little more."""
         variant, prompt = self.asked[-which] if which <= len(self.asked) else self._first()
-        self._answer(variant, (*prompt, *self.world.tail(0, tail_tokens))[-_LONGEST:], place, decodes)
+        self._answer(variant, (*prompt, *self.world.tail(0, tail_tokens))[-self.world.longest :], place, decodes)
 
     def go_on(self, place: int, tail: int, tail_tokens: int, decodes: int) -> None:
         """Type on after the last answer at this place."""
         variant, before = self.last.get(place) or self._first()
-        self._answer(variant, (*before, *self.world.tail(tail, tail_tokens))[-_LONGEST:], place, decodes)
+        self._answer(variant, (*before, *self.world.tail(tail, tail_tokens))[-self.world.longest :], place, decodes)
 
     def switch(self, variant: str, place: int, decodes: int) -> None:
         """Ask what was asked last of another variant."""
@@ -190,12 +188,12 @@ class Run:
         self.world.replace(adapter)
 
     def damage(self, place: int) -> None:
-        """Flip a byte of a snapshot file."""
-        files = sorted(self.folder.glob("*.kv"))
-        if files:
-            data = bytearray(files[place % len(files)].read_bytes())
+        """Restart the engine; meanwhile one bit of each snapshot file was lost, at `place` thousandths of it."""
+        self.restart(saves=True, reloads=False)
+        for path in self.folder.glob("*.kv"):
+            data = bytearray(path.read_bytes())
             data[place * len(data) // 1000] ^= 0x10
-            files[place % len(files)].write_bytes(data)
+            path.write_bytes(data)
 
     def purge(self) -> None:
         """Remove all snapshot files."""
@@ -224,7 +222,7 @@ class Run:
         session = self.pool.get(identity)
         if session is None:
             session = self.pool.put(
-                identity, lambda: Watched(self.world.open(variant), identity, self.journal)
+                identity, lambda: Watched(self.world.open(variant), identity, self.journal, moves=self.world.moves)
             )
             assert len(self.pool) <= self.max_live or self.pool.pinned_bases
         assert isinstance(session, Watched)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from warmline.backends.base import Abort, Prefill, Sampler, Session, Step
 from warmline.identity import Identity
@@ -57,15 +57,18 @@ class Journal:
         origin = self._origins.get((digest, identity.digest)) or self._any.get(digest)
         assert origin is not None, "KV that no session gave away"
         if self.strict:
-            assert origin.identity.digest == identity.digest, f"KV of another identity: {identity.difference(origin.identity)}"
+            assert origin.identity.digest == identity.digest, (
+                f"KV of another identity: {identity.difference(origin.identity)}"
+            )
         return origin
 
 
 class Watched:
     """A session (`Session`) under the eyes of a journal."""
 
-    def __init__(self, inner: Session, identity: Identity, journal: Journal) -> None:
+    def __init__(self, inner: Session, identity: Identity, journal: Journal, *, moves: bool = False) -> None:
         self.inner = inner
+        self._moves = moves
         self.identity = identity
         self._journal = journal
 
@@ -102,7 +105,8 @@ class Watched:
         origin = self._journal.find(self.identity, data)
         if self._journal.strict:
             assert tuple(tokens) == origin.tokens, "KV of other tokens"
-        return self.inner.restore(tokens, data, origin.lineage)
+        lineage = (*origin.lineage, ("moved", len(origin.tokens))) if self._moves else origin.lineage
+        return self.inner.restore(tokens, data, cast("tuple[Step, ...]", lineage))
 
     def close(self) -> None:
         self.inner.close()

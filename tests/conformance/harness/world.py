@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from warmline.backends.base import Session, Step
 from warmline.identity import Identity
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Lineage = tuple[Step, ...]
+Lineage = tuple[Step | tuple[Literal["moved"], int], ...]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,12 @@ class World(Protocol):
     adapters: Sequence[str]
     # Whether any end of the KV can be taken off, so that what is shared is always reused.
     trims: bool
+    # Whether KV that is restored lies elsewhere than where it was computed: sums are then taken in another order, and
+    # a replay has to move it too.
+    moves: bool
+    # How much of a stem prompts take, and how long a prompt may get.
+    stem_tokens: Sequence[int]
+    longest: int
     # About, in a snapshot.
     bytes_per_token: int
 
@@ -86,7 +92,7 @@ def operations(world: World) -> tuple[Op, ...]:
     prompts = [
         PromptSpec(stem, stem_tokens, tail, tail_tokens)
         for stem in (0, 1)
-        for stem_tokens in (0, 20, 37, 64, 90)
+        for stem_tokens in world.stem_tokens
         for tail in (0, 1, 2)
         for tail_tokens in (1, 5, 12, 24)
     ]

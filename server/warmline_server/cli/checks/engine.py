@@ -1,0 +1,50 @@
+"""The engine's process, and what crashed it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from warmline.errors import WarmlineError
+
+from . import Check, fail, ok, warn
+
+
+def host(home: Path) -> Check:
+    """Whether an engine runs; it need not."""
+    from warmline import __version__
+    from warmline.host.paths import host_paths
+    from warmline.host.process import info
+
+    try:
+        paths = host_paths(home)
+    except WarmlineError as error:
+        return fail("engine", f"{error.file}: {error.message}", error.remedy)
+    running = asyncio.run(info(paths))
+    if running is not None:
+        message = f"runs: process {running.pid}, version {running.version}, {running.requests} requests"
+        return ok("engine", message, running=True, pid=running.pid)
+    if paths.socket.exists():
+        message = f"{paths.socket} is there, and nobody answers"
+        return warn("engine", message, "warmline engine stop; the next request starts a new one", running=False)
+    return ok("engine", f"version {__version__} is not running; the first request starts it", running=False)
+
+
+def quarantine(home: Path) -> list[Check]:
+    """What crashed the engine: a row for each that is refused, and one for the rest."""
+    from warmline.digests import short
+    from warmline.host.quarantine import CrashLedger
+
+    suspects = CrashLedger(home / "crashes").suspects()
+    if not suspects:
+        return [ok("quarantine", "nothing crashed the engine")]
+    rows = []
+    for each in suspects:
+        name = f"quarantine {each.name}"
+        message = f"{short(each.digest)} crashed the engine {each.crashes} times: {each.last}"
+        remedy = f"Replace the file, or try once more: warmline engine release {short(each.digest)}"
+        if each.quarantined:
+            rows.append(fail(name, f"{message}; it is refused", remedy, digest=each.digest))
+        else:
+            rows.append(warn(name, message, "Once more, and it is refused", digest=each.digest))
+    return rows

@@ -1,0 +1,275 @@
+"""Models from a Hugging Face hub, by the `huggingface-hub` library (extra `hub`): what there is, fetched and checked.
+
+A repository's answers are not trusted further than needed: its file names must stay inside the download's folder, and
+each file's bytes must have the digest that the hub states (SHA-256 for large files, git's own for small ones).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from warmline import changes
+from warmline.blobs import digest_of
+from warmline.errors import ArtifactError, WarmlineError
+from warmline.records import StoredFile
+from warmline.validation import check_digest
+
+_REFERENCE: Final = re.compile(r"(?P<repo>[A-Za-z0-9._-]{1,96}(/[A-Za-z0-9._-]{1,96})?)(:(?P<file>[^\0]{1,500}))?")
+_OPENVINO: Final = "openvino_model.xml"
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_CHUNK: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """One file of a repository; `sha256` or `git` is the digest that the hub states, in hex, or both are None."""
+
+    name: str
+    size: int
+    sha256: str | None
+    git: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What is to be fetched: files of one commit of a repository. `folder` where they are one model together."""
+
+    repo: str
+    commit: str
+    files: tuple[Remote, ...]
+    folder: bool
+    origin: str
+    licence: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def name(self) -> str:
+        """What to call the model, unless somebody says: the file's or the repository's name."""
+        text = self.repo.rpartition("/")[2] if self.folder else Path(self.files[0].name).stem
+        return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-._")[:64]
+
+
+def library() -> ModuleType:
+    """Import `huggingface_hub`; ``hub.missing`` where the extra is not installed."""
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise WarmlineError(
+            "fetching models from a hub needs the package huggingface-hub",
+            code="hub.missing",
+            remedy="Install it: pip install 'warmline[hub]', or download the file yourself and use warmline model add",
+        ) from None
+    return huggingface_hub
+
+
+def look(reference: str, revision: str | None, backend: str | None) -> Offer:
+    """Ask the hub what `REPO[:FILE]` is.
+
+    Raises
+    ------
+    WarmlineError
+        ``hub.missing``; ``hub.reference`` for what is no reference; ``hub.choose`` where a repository has several
+        models; ``hub.empty`` where it has none; ``hub.unknown``, ``hub.gated``, ``hub.unreachable``, ``hub.failed``.
+    """
+    matched = _REFERENCE.fullmatch(reference)
+    if matched is None:
+        remedy = "Write it as OWNER/NAME or OWNER/NAME:FILE"
+        raise WarmlineError("this names no repository", code="hub.reference", field=reference[:200], remedy=remedy)
+    repo, wanted = matched["repo"], matched["file"]
+    hub = library()
+    with _typed(reference):
+        info = hub.HfApi(library_name="warmline").model_info(repo, revision=revision, files_metadata=True)
+    if not _COMMIT.fullmatch(str(info.sha)):
+        raise _failed("the hub names no commit", reference)
+    files = {each.rfilename: _remote(each, reference) for each in info.siblings or ()}
+    chosen, folder = _chosen(reference, files, wanted, backend)
+    endpoint = hub.constants.ENDPOINT
+    inner = "" if folder else f"/{chosen[0].name}"
+    licence = getattr(info.card_data, "license", None) if info.card_data else None
+    origin = f"{endpoint}/{repo}/tree/{info.sha}{inner}"
+    return Offer(repo, info.sha, chosen, folder, origin, str(licence or ""))
+
+
+def fetch(offer: Offer, folder: Path, progress: Callable[[int, int], None]) -> Path:
+    """Fetch an offer's files into a folder, going on with what is there already; return the file or folder.
+
+    Raises
+    ------
+    ArtifactError
+        ``artifact.digest``: other bytes arrived than the hub states; they are removed.
+    WarmlineError
+        As `look`; ``store.full`` and ``store.read_only``.
+    """
+    hub = library()
+    changes.private_folder(folder)
+    done = 0
+    for file in offer.files:
+        base = done
+
+        class Bar(_Bar):
+            told = staticmethod(lambda count, base=base: progress(base + count, offer.size))
+
+        with _typed(offer.repo):
+            got = hub.hf_hub_download(
+                offer.repo,
+                file.name,
+                revision=offer.commit,
+                local_dir=folder,
+                library_name="warmline",
+                tqdm_class=Bar,
+            )
+        _check(Path(got), file)
+        done += file.size
+        progress(done, offer.size)
+    return folder if offer.folder else folder / offer.files[0].name
+
+
+class _Bar:
+    """What the library takes for its progress bar: tells bytes, prints nothing."""
+
+    told: Callable[[int], None]
+
+    def __init__(self, *_args: Any, total: int | None = None, initial: int = 0, **_more: Any) -> None:
+        self.n = initial
+        self.total = total
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        pass
+
+    def update(self, count: float | None = 1) -> None:
+        self.n += int(count or 0)
+        type(self).told(self.n)
+
+    def __getattr__(self, _name: str) -> Callable[..., None]:
+        return lambda *_args, **_more: None  # the rest of a bar's life
+
+
+def _remote(sibling: Any, reference: str) -> Remote:
+    name, size = str(sibling.rfilename), int(sibling.size or 0)
+    try:  # the store's own rule for names inside a folder
+        StoredFile(name=name, digest="sha256:" + "0" * 64, size=size)
+    except ValueError:
+        raise _failed(f"the repository has a file with an impossible name: {name[:80]!r}", reference) from None
+    sha256 = getattr(sibling.lfs, "sha256", None) if sibling.lfs else None
+    return Remote(name, size, sha256, None if sha256 else sibling.blob_id)
+
+
+def _chosen(
+    reference: str, files: dict[str, Remote], wanted: str | None, backend: str | None
+) -> tuple[tuple[Remote, ...], bool]:
+    """Pick the file that was named, the only GGUF, or the folder of an OpenVINO model."""
+    if wanted is not None:
+        if wanted in files:
+            return (files[wanted],), False
+        raise _unsure(f"the repository has no file `{wanted[:200]}`", "hub.unknown", reference, files)
+    ggufs = [file for name, file in files.items() if name.lower().endswith(".gguf")]
+    openvino = _OPENVINO in files
+    if openvino and backend != "llama" and (not ggufs or backend == "openvino"):
+        own = tuple(file for name, file in files.items() if "/" not in name and not name.startswith("."))
+        return own, True
+    if len(ggufs) == 1 and backend != "openvino":
+        return (ggufs[0],), False
+    if ggufs and backend != "openvino":
+        raise _unsure(f"the repository has {len(ggufs)} GGUF files", "hub.choose", reference, files)
+    message = "the repository has no GGUF file and no exported OpenVINO model"
+    raise WarmlineError(message, code="hub.empty", field=reference, remedy="Choose a repository with converted models")
+
+
+def _unsure(message: str, code: str, reference: str, files: dict[str, Remote]) -> WarmlineError:
+    repo = reference.partition(":")[0]
+    names = [name for name in files if name.lower().endswith(".gguf")][:12] or list(files)[:12]
+    remedy = "Name one: " + ", ".join(f"{repo}:{name}" for name in names)
+    return WarmlineError(message, code=code, field=reference[:200], remedy=remedy)
+
+
+def _check(path: Path, file: Remote) -> None:
+    try:
+        if file.sha256 is not None:
+            check_digest(digest_of(path), f"sha256:{file.sha256}", str(path))
+        elif file.git is not None and _git_digest(path) != file.git:
+            raise ArtifactError(
+                "the file has other content than the hub states",
+                code="artifact.digest",
+                file=str(path),
+                remedy="Pull it again",
+            )
+    except ArtifactError as error:
+        path.unlink(missing_ok=True)
+        error.remedy = "Pull it again; if it stays so, the hub or the way to it is at fault"
+        raise
+
+
+def _git_digest(path: Path) -> str:
+    """Return git's digest of a file: sha1 over ``blob <size>\\0`` and its bytes (small files of a repository)."""
+    sha = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
+    with path.open("rb") as data:
+        while chunk := data.read(_CHUNK):
+            sha.update(chunk)
+    return sha.hexdigest()
+
+
+@contextlib.contextmanager
+def _typed(reference: str) -> Iterator[None]:
+    """Turn what the library raises into errors with a remedy; its own name the host, and so do these."""
+    import httpx
+    from huggingface_hub import errors
+
+    endpoint = library().constants.ENDPOINT
+    try:
+        yield
+    except errors.GatedRepoError:
+        raise WarmlineError(
+            "the repository wants you to accept its terms, and to be known",
+            code="hub.gated",
+            field=reference,
+            remedy="Accept them on the hub's page, then log in: hf auth login",
+        ) from None
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.RemoteEntryNotFoundError):
+        raise WarmlineError(
+            f"{endpoint} knows no such repository, revision or file",
+            code="hub.unknown",
+            field=reference,
+            remedy="Check the name and --revision; a private one needs: hf auth login",
+        ) from None
+    except (httpx.TransportError, errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
+        raise WarmlineError(
+            f"{endpoint} cannot be reached: {_first_line(error)}",
+            code="hub.unreachable",
+            field=reference,
+            remedy="Check the network and HF_ENDPOINT; pull again to go on where it stopped",
+        ) from None
+    except (errors.HFValidationError, errors.HfHubHTTPError, httpx.HTTPError) as error:
+        raise _failed(f"{endpoint} answers with an error: {_first_line(error)}", reference) from None
+    except OSError as error:
+        if error.errno is not None:
+            raise  # the disk's, for the store to explain
+        raise _failed(f"the download is not whole: {_first_line(error)}", reference) from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _failed(f"{endpoint} gives no answer that can be understood: {_first_line(error)}", reference) from None
+
+
+def _failed(message: str, reference: str) -> WarmlineError:
+    return WarmlineError(
+        message,
+        code="hub.failed",
+        field=reference[:200],
+        remedy="Pull again; if it stays so, download the file yourself and use warmline model add",
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -1,0 +1,104 @@
+"""What a base's own file says of it, as the engine reads it: context, quantisation, template, BOS, FIM format."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from warmline.digests import DigestCache, bytes_digest, open_regular, short
+from warmline.records import ModelRecord
+from warmline.registry import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What was found; empty for formats that are not read yet.
+
+    Parameters
+    ----------
+    quantisation
+        Bytes of weights by type, most first.
+    bos
+        Id and text of the token that prompts begin with; None when they begin with none.
+    """
+
+    architecture: str = ""
+    quantisation: tuple[tuple[str, int], ...] = ()
+    n_ctx_train: int | None = None
+    template_source: str = ""
+    template_digest: str = ""
+    bos: tuple[int, str] | None = None
+    fim: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {
+            "quantisation": dict(self.quantisation),
+            "n_ctx_train": self.n_ctx_train,
+            "template": {"source": self.template_source, "digest": self.template_digest} if self.fim else None,
+            "bos": {"id": self.bos[0], "text": self.bos[1]} if self.bos else None,
+            "fim": self.fim or None,
+        }
+
+    def facts(self) -> dict[str, str]:
+        """Return it for people."""
+        if not self.fim:
+            return {}
+        total = sum(nbytes for _, nbytes in self.quantisation) or 1
+        weights = ", ".join(f"{kind} {_percent(nbytes / total)}" for kind, nbytes in self.quantisation)
+        return {
+            "architecture": self.architecture,
+            "quantisation": weights,
+            "context": f"{self.n_ctx_train} tokens",
+            "template": f"{self.template_source} {short(self.template_digest)}",
+            "BOS": f"{self.bos[1]} ({self.bos[0]})" if self.bos else "none",
+            "FIM": self.fim,
+        }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 else "<1 %"
+
+
+def inspect_model(store: Store, record: ModelRecord) -> Inspection:
+    """Read a base's header and vocabulary; no weights are loaded.
+
+    Raises
+    ------
+    ArtifactError
+        The file is gone, changed or broken.
+    BackendError
+        ``backend.missing``: the native library cannot be loaded.
+    """
+    if record.format != "gguf":
+        return Inspection(architecture=record.architecture)
+    from warmline.backends.llama import LlamaBackend
+    from warmline.prompts.chat import choose_template
+    from warmline.prompts.fim import choose_fim
+    from warmline.validation import check_digest, read_base
+
+    path = store.model_path(record)
+    digests = DigestCache(store.home / "cache" / "digests.json")
+    with open_regular(path) as fd:
+        check_digest(digests.digest_descriptor(fd), record.digest, str(path))
+        header = read_base(fd, label=str(path))
+    weights: Counter[str] = Counter()
+    for tensor in header.tensors.values():
+        weights[tensor.dtype] += tensor.nbytes
+    backend = LlamaBackend(digests)
+    try:
+        facts = backend.facts(path, record.digest)
+        fim = choose_fim(None, facts.fim_tokens, facts.lookup, facts.end_of_generation)
+        template, source = choose_template(None, facts.chat_template)
+        return Inspection(
+            architecture=facts.architecture,
+            quantisation=tuple(weights.most_common()),
+            n_ctx_train=facts.n_ctx_train,
+            template_source=source,
+            template_digest=bytes_digest(template.encode("utf-8", "surrogatepass")),
+            bos=(facts.bos, facts.bos_text) if facts.add_bos and facts.bos is not None else None,
+            fim=fim.describe(),
+        )
+    finally:
+        backend.close()
