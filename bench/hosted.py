@@ -317,8 +317,12 @@ def run_and_show(
     show: Callable[[dict[str, Any], Console], None],
     *,
     width: int = 120,
+    strict: bool = False,
 ) -> int:
-    """Run a bench, print its report and return its exit code. Progress goes to stderr."""
+    """Run a bench, print its report and return its exit code; `strict` ones fail with a target not met.
+
+    Progress goes to stderr.
+    """
     try:
         report = asyncio.run(run(options, lambda text: print(text, file=sys.stderr, flush=True)))
     except (BenchError, PeerError, WarmlineError) as error:
@@ -330,7 +334,7 @@ def run_and_show(
         console = Console(width=width)
         show(report, console)
         conclude(report, console)
-    return 0
+    return int(strict and not all(target["met"] for target in report["targets"]))
 
 
 def gauges(metrics: str, name: str = "warmline_state") -> dict[str, float]:

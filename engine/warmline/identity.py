@@ -9,6 +9,7 @@ are not identity.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -144,6 +145,27 @@ class Identity:
 
     def __str__(self) -> str:
         return short(self.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field in which two identities differ; None where one of them lacks the field."""
+
+    field: str
+    one: str | None
+    other: str | None
+
+
+def differences(one: Iterable[tuple[str, str]], other: Iterable[tuple[str, str]]) -> list[Difference]:
+    """List all fields in which two identities (their `Identity.fields`) differ, in canonical order."""
+    mine, theirs = dict(one), dict(other)
+    names = [*mine, *(name for name in theirs if name not in mine)]
+    # The names of the backend's properties have fields of their own; `context.properties` counts them.
+    return [
+        Difference(name, mine.get(name), theirs.get(name))
+        for name in names
+        if name != "context.properties.name" and mine.get(name) != theirs.get(name)
+    ]
 
 
 def _sized(data: bytes) -> bytes:

@@ -83,7 +83,8 @@ def _peft_to_gguf(todo: Installation, path: Path, stage: Path, base: ModelRecord
     from .artifacts.convert import convert_peft  # NumPy and gguf-py, for those who convert
 
     header = _base_header(todo, base)
-    report = convert_peft(path, header, stage / "0", name=CONVERTED_NAME)
+    given, _files = _copied(todo, path, stage)
+    report = convert_peft(given, header, stage / "0", name=CONVERTED_NAME)
     todo.check_digest(report.source_digest, path)
     digest, size = digest_of(stage / "0", todo.progress), report.nbytes
     checked = check_gguf_adapter(stage / "0", header, label=str(path))
@@ -95,15 +96,8 @@ def _peft_to_gguf(todo: Installation, path: Path, stage: Path, base: ModelRecord
 def _peft(todo: Installation, path: Path, stage: Path, base: ModelRecord) -> Made:
     from .artifacts.peft import read_peft
 
-    read_peft(path)  # says what is wrong with the folder as it was given, links in it included
-    given = stage / "given"
-    given.mkdir(mode=0o700)
-    files = []
-    for name, progress in ((WEIGHTS_NAME, todo.progress), (CONFIG_NAME, None)):
-        with open_regular(path / name) as fd:
-            digest, size = copy_in(fd, given / name, progress)
-        files.append(StoredFile(name=name, digest=digest, size=size))
-    adapter = read_peft(given)  # the copy is what is checked, and what is kept
+    given, files = _copied(todo, path, stage)
+    adapter = read_peft(given)
     todo.check_digest(adapter.digest, path)
     declared = _declared(todo, base, DeclaredBase(name=_peft_base(adapter)), path)
     facts = {
@@ -113,11 +107,29 @@ def _peft(todo: Installation, path: Path, stage: Path, base: ModelRecord) -> Mad
         "factor": adapter.factor,
         "pairs": len(adapter.pairs),
         "source_digest": adapter.digest,
-        "files": tuple(files),
+        "files": files,
         "licence": adapter.license,
     }
     record = _record(todo, path, adapter.digest, files[0].size, base, declared, facts)
     return record, [(given / file.name, file.digest) for file in files], [(file.name, file.digest) for file in files]
+
+
+def _copied(todo: Installation, path: Path, stage: Path) -> tuple[Path, tuple[StoredFile, ...]]:
+    """Copy the folder's files: the copy is what is checked and used, whatever happens to the folder meanwhile."""
+    from .artifacts.peft import CARD_NAME, MAX_CARD_BYTES, read_peft
+
+    read_peft(path)  # says what is wrong with the folder as it was given, links in it included
+    given = stage / "given"
+    given.mkdir(mode=0o700)
+    files = []
+    for name, progress in ((WEIGHTS_NAME, todo.progress), (CONFIG_NAME, None)):
+        with open_regular(path / name) as fd:
+            digest, size = copy_in(fd, given / name, progress)
+        todo.check_file(name, digest, path / name)
+        files.append(StoredFile(name=name, digest=digest, size=size))
+    with contextlib.suppress(ArtifactError), open_regular(path / CARD_NAME) as fd:  # it may name the licence
+        changes.write_file(given / CARD_NAME, os.pread(fd, MAX_CARD_BYTES, 0))
+    return given, tuple(files)
 
 
 def _base_header(todo: Installation, base: ModelRecord) -> GGUFHeader:

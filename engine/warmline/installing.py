@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from . import changes
 from .blobs import Progress
 from .digests import DigestCache
-from .errors import ArtifactError, TrustError
+from .errors import ArtifactError, CatalogError, TrustError
 from .filemodel import Backend, Trust
 from .records import DeclaredBase, ModelRecord, Record
 from .resolution import Places
@@ -38,6 +38,9 @@ class Expectation:
         The content as given: of the file, of the PEFT weights, of the folder.
     base
         For an adapter: the base it was made for; its digest must be there, and be that of the installed base.
+    files
+        Digests of single files by name, for a folder of which `digest` covers not all: a PEFT adapter's config decides
+        how strongly it acts.
     certificate
         Where the catalog says its certificate is.
     """
@@ -45,6 +48,7 @@ class Expectation:
     catalog: str
     digest: str
     base: DeclaredBase = field(default_factory=DeclaredBase)
+    files: Mapping[str, str] = field(default_factory=dict)
     certificate: str = ""
 
 
@@ -81,6 +85,20 @@ class Installation:
     def check_digest(self, found: str, source: Path) -> None:
         """Compare with what the catalog promises."""
         check_digest(found, self.expect.digest if self.expect else None, str(source))
+
+    def check_file(self, name: str, found: str, source: Path) -> None:
+        """Compare a file of a folder with what the catalog promises of it; it must promise something of each."""
+        if self.expect is None:
+            return
+        expected = self.expect.files.get(name)
+        if expected is None and found != self.expect.digest:
+            raise CatalogError(
+                f"the catalog `{self.expect.catalog}` vouches for `{self.name}` without the digest of {name}",
+                code="catalog.digest",
+                field=self.name,
+                remedy="Ask the curator to list both files, or install it as your own (not strict)",
+            )
+        check_digest(found, expected, str(source))
 
     def hashed(self, fd: int) -> str:
         """Return the digest behind a descriptor; for a file that stays where it is, so that its first use is quick."""

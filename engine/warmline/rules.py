@@ -236,6 +236,24 @@ _CONFIG = _section(
     ("path", "resolution:contained", "A workspace names only files inside itself."),
 )
 
+_VARIANT = _section(
+    "variant",
+    "registry",
+    ("unknown", "Store.find", "A variant that is asked for exists; nothing else answers in its place."),
+    ("no_effect", "host.resident:Residents._check_effect", "An adapter that moves no logit is not passed off as one."),
+    ("nan_effect", "host.resident:Residents._check_effect", "An adapter under which the output is NaN is not used."),
+)
+
+_CATALOG = _section(
+    "catalog",
+    "catalog",
+    ("unknown", "Catalog.find", "An entry that is asked for is in the catalog."),
+    ("ambiguous", "Catalog.find", "Of two entries with one name, the person says which."),
+    ("digest", "_strict", "What a catalog vouches for, it names by digest: the artifact and, for an adapter, its base."),
+    ("source", "_strict", "What is not installed yet has a source in the catalog itself, never in an artifact."),
+    ("conflict", "_check_installed", "A name that is taken by other bytes is not taken over."),
+)
+
 SECTIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "Files": _FILES,
     "GGUF headers": _GGUF,
@@ -246,6 +264,8 @@ SECTIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "Conversion for llama.cpp": _CONVERT,
     "The store": _STORE,
     "Trust": _TRUST,
+    "Variants": _VARIANT,
+    "Catalogs": _CATALOG,
     "Files that people write": _CONFIG,
 }
 RULES: Final[tuple[Rule, ...]] = tuple(rule for rules in SECTIONS.values() for rule in rules)
@@ -254,8 +274,8 @@ _HEAD: Final = """# Errors
 
 <!-- Made by docs/make_errors.py from engine/warmline/rules.py: change it there. -->
 
-Every error has a stable code, the file and the field that are at fault, and says what to do next. Below is what each rule
-protects, in the order in which the rules are asked. `warmline ... --json` gives the same as `{"error": {...}}`.
+Every error has a stable code, the file and the field that are at fault, and says what to do next. Below is what each
+rule protects, in the order in which the rules are asked. `warmline ... --json` gives the same as `{"error": {...}}`.
 """
 
 

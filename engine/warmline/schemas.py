@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from .catalog import Catalog
 from .filemodel import FileModel
 from .records import AdapterRecord, ModelRecord
 from .variant import VariantFile, WorkspaceFile
@@ -13,6 +14,7 @@ SCHEMAS: Final[dict[str, type[FileModel]]] = {
     "workspace": WorkspaceFile,
     "adapter": AdapterRecord,
     "model": ModelRecord,
+    "catalog": Catalog,
 }
 
 

@@ -13,6 +13,7 @@ from cachetools import LRUCache
 from .artifacts.gguf import GGUFHeader
 from .artifacts.lora import AdapterSummary
 from .backends.base import AdapterOnDisk, Backend, BaseFacts, ContextConfig
+from .capacity import Capacity, default_budget, measure
 from .digests import DigestCache, bytes_digest, open_regular, short
 from .errors import BackendError, PromptError, TrustError, WarmlineError
 from .filemodel import Trust
@@ -63,6 +64,7 @@ class Verified:
     bos: int | None
     context: ContextConfig
     clamped: bool
+    capacity: Capacity | None = None
 
     def status(self, effects: dict[str, float] | None = None) -> VariantStatus:
         """Describe the variant for people; `effects` maps adapter digests to probe results."""
@@ -76,6 +78,8 @@ class Verified:
                 digest=identity.base,
                 source=self.variant.base.source,
                 architecture=self.facts.architecture,
+                trust=self.variant.base.trust.value,
+                merged_from=self.variant.base.merged_from,
             ),
             adapters=tuple(
                 AdapterStatus(
@@ -90,6 +94,7 @@ class Verified:
                     rank=adapter.summary.rank,
                     alpha=adapter.summary.alpha,
                     effect=effects.get(adapter.digest),
+                    zero_pairs=len(adapter.zero_pairs),
                 )
                 for adapter, known in zip(self.adapters, identity.adapters, strict=True)
             ),
@@ -98,6 +103,8 @@ class Verified:
             fim=self.fim.describe(),
             template=f"{self.template_source} {short(identity.template)}",
             bos=identity.bos,
+            identity_fields=tuple(identity.fields()),
+            capacity=self.capacity,
         )
 
 
@@ -119,6 +126,7 @@ class Verifier:
         self._digests = digests
         self._approved = approved
         self._headers: LRUCache[str, GGUFHeader] = LRUCache(_REMEMBERED)
+        self._capacities: LRUCache[tuple[str, int, int, str, str], Capacity] = LRUCache(_REMEMBERED)
         self._templates: LRUCache[str, bool] = LRUCache(_REMEMBERED)
         self._adapters: LRUCache[tuple[str, str], CheckedAdapter] = LRUCache(_REMEMBERED)
 
@@ -170,9 +178,27 @@ class Verifier:
             fim=fim.canonical(),
             context=context.identity,
         )
-        return Verified(
-            variant, identity, tuple(adapters), facts, fim, source, bos, context, clamped=n_ctx < profile.n_ctx
-        )
+        capacity = self._capacity(base_digest, adapters, profile.n_ctx, facts.n_ctx_train, context)
+        clamped = n_ctx < profile.n_ctx
+        return Verified(variant, identity, tuple(adapters), facts, fim, source, bos, context, clamped, capacity)
+
+    def _capacity(
+        self, base: str, adapters: list[VerifiedAdapter], n_ctx: int, n_ctx_train: int, context: ContextConfig
+    ) -> Capacity:
+        adapter_bytes = sum(adapter.summary.nbytes for adapter in adapters)
+        key = (base, adapter_bytes, n_ctx, context.type_k, context.type_v)
+        known = self._capacities.get(key)
+        if known is None:
+            known = self._capacities[key] = measure(
+                self._headers[base],
+                n_ctx=n_ctx,
+                n_ctx_train=n_ctx_train,
+                type_k=context.type_k,
+                type_v=context.type_v,
+                adapter_bytes=adapter_bytes,
+                budget_bytes=default_budget(),
+            )
+        return known
 
     def _check_template(self, text: str) -> None:
         # The base's own template is compiled when somebody chats: completions do not need it.
@@ -207,11 +233,12 @@ class Verifier:
 
     def _check_approved(self, artifact: ResolvedBase | ResolvedAdapter, digest: str) -> None:
         if artifact.workspace and not self._approved(digest):
-            raise TrustError(
-                f"this workspace brings `{artifact.name}` ({short(digest)}), which you have not approved",
+            kind = "base" if isinstance(artifact, ResolvedBase) else "adapter"
+            raise TrustError(  # without a file: `_blamed` would put its path before all else
+                f"the {kind} `{artifact.name}` ({short(digest)}) is not approved; this workspace brings it: "
+                f"{artifact.path}",
                 code="trust.unapproved",
-                file=str(artifact.path),
-                remedy=f"If you trust where it came from: warmline trust add {artifact.path}",
+                remedy="If you trust where it came from, run in this workspace: warmline trust add --workspace",
             )
 
 

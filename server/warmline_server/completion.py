@@ -6,12 +6,12 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from warmline.errors import BackendError
 from warmline.host.client import EngineClient
 from warmline.host.wire import CompletionRequest, Delta, Done, Event, Outcome, Started
-from warmline.prompts.window import LineSource, WindowLimits, window
+from warmline.prompts.window import LineSource, Window, WindowLimits, window
 from warmline.variant import ResolvedVariant
 
 from .suggest.context import Context
@@ -106,13 +106,11 @@ async def complete(
     begun = time.perf_counter()
     view = window(lines, line, column, limits)
     context = Context(view.prefix, view.suffix, language, stops)
-    request = CompletionRequest(
+    request = _request(
+        view,
         client=client,
         document=document,
         variant=variant,
-        prefix=view.prefix,
-        suffix=view.suffix,
-        first_line=view.first_line,
         path=path,
         max_tokens=max_tokens,
         stop=stops,
@@ -135,6 +133,33 @@ async def complete(
     if text is not None and eol != "\n":
         text = text.replace("\n", eol)
     return Completion(text, reason, started, done, outcome, (time.perf_counter() - begun) * 1000)
+
+
+async def prewarm(
+    engine: EngineClient,
+    variant: ResolvedVariant,
+    lines: LineSource,
+    line: int,
+    column: int,
+    *,
+    client: str,
+    document: str,
+    path: str | None = None,
+    limits: WindowLimits | None = None,
+) -> None:
+    """Have the prompt of `complete` with the same arguments prefilled when nothing else is to do.
+
+    Raises
+    ------
+    WarmlineError
+        The engine cannot be reached.
+    """
+    view = window(lines, line, column, limits)
+    await engine.prewarm(_request(view, client=client, document=document, variant=variant, path=path))
+
+
+def _request(view: Window, **more: Any) -> CompletionRequest:
+    return CompletionRequest(prefix=view.prefix, suffix=view.suffix, first_line=view.first_line, **more)
 
 
 async def _decode(
@@ -162,5 +187,5 @@ async def _decode(
     raise BackendError(
         "the engine ended an answer without saying how",
         code="backend.protocol",
-        remedy="Ask again; if it happens again, restart the server",
+        remedy="Ask again; if it happens again: warmline engine logs says more, warmline engine stop starts it anew",
     )

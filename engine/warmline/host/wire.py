@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..capacity import Capacity
 from ..variant import ResolvedVariant
 
 
@@ -180,12 +181,14 @@ Event = Annotated[Started | Delta | Done, Field(discriminator="kind")]
 
 
 class BaseStatus(Message):
-    """The base at work."""
+    """The base at work; `merged_from` says what a merged model was made of, and is None for any other."""
 
     name: str
     digest: str
     source: str = ""
     architecture: str = ""
+    trust: str = "user"
+    merged_from: str | None = None
 
 
 class AdapterStatus(Message):
@@ -202,6 +205,7 @@ class AdapterStatus(Message):
     rank: int = 0
     alpha: float | None = None
     effect: float | None = None
+    zero_pairs: int = 0
 
 
 class BackendStatus(Message):
@@ -230,7 +234,11 @@ class LastRequest(Message):
 
 
 class VariantStatus(Message):
-    """A variant, verified: what answers, and where it came from."""
+    """A variant, verified: what answers, and where it came from.
+
+    `identity_fields` are what the identity digest is made of: `identity.differences` of two names what differs.
+    `capacity` is what it takes in memory.
+    """
 
     variant: str
     identity: str
@@ -241,6 +249,8 @@ class VariantStatus(Message):
     fim: str
     template: str
     bos: str
+    identity_fields: tuple[tuple[str, str], ...] = ()
+    capacity: Capacity | None = None
 
 
 class EngineStatus(Message):

@@ -84,7 +84,7 @@ class FimFormat:
     source
         Which rule chose the sentinels: ``profile``, ``metadata``, ``token-text:<family>`` or ``prefix-only``.
     reason
-        One sentence for a person: why this source, and where the order comes from.
+        For a person: where the fill-in-the-middle tokens and their order come from, or why there are none.
     """
 
     order: FimOrder
@@ -111,8 +111,8 @@ class FimFormat:
         return "fim/1 " + json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     def describe(self) -> str:
-        """Return one line for status and doctor: order, source and reason."""
-        return f"{self.order} ({self.source}): {self.reason}"
+        """Return one line for status and doctor: the order, and why it is that."""
+        return f"{self.order.replace('-', ' ')}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def choose_fim(
     order = profile.order if profile else None
 
     if order == "prefix-only":
-        return FimFormat("prefix-only", stops=tuple(sorted(stops)), reason="the profile asks for prefix-only")
+        return FimFormat("prefix-only", stops=tuple(sorted(stops)), reason="the profile asks for it")
     if profile and profile.tokens:
         # The profile's own stops are the whole list here: whoever names the sentinels knows what ends the middle.
         return _from_profile(profile.tokens, order, lookup, stops)
@@ -238,7 +238,7 @@ def choose_fim(
                 prefix_lead=family.prefix_lead if family else "",
                 stops=tuple(sorted(stops)),
                 source="metadata",
-                reason=f"the base's metadata names the sentinels; {why}",
+                reason=f"fill-in-the-middle tokens named by the base's file, {why}",
             )
     if found is not None:
         family = found.family
@@ -255,27 +255,28 @@ def choose_fim(
                 prefix_lead=family.prefix_lead,
                 stops=tuple(sorted(stops)),
                 source=f"token-text:{family.name}",
-                reason=f"the vocabulary has {family.name}'s sentinels; {why}",
+                reason=f"{family.name}'s fill-in-the-middle tokens, found in the base's vocabulary"
+                + (f", {why}" if order else ""),
             )
         return FimFormat(
             "prefix-only",
             stops=tuple(sorted(stops)),
-            reason=f"the profile asks for prefix-first, but {family.name} has no middle sentinel",
+            reason=f"the profile asks for prefix-first, which {family.name}'s fill-in-the-middle tokens cannot do",
         )
-    asked = f"; the profile's order ({order}) has nothing to apply to" if order else ""
+    asked = f", so the profile's order ({order}) has nothing to apply to" if order else ""
     return FimFormat(
         "prefix-only",
         stops=tuple(sorted(stops)),
-        reason=f"neither profile, metadata nor vocabulary name the sentinels{asked}",
+        reason=f"this base has no fill-in-the-middle tokens{asked}",
     )
 
 
 def _order(asked: FimOrder | None, family: _Family | None) -> tuple[FimOrder, str]:
     if asked is not None:
-        return asked, "the order is the profile's"
+        return asked, "in the profile's order"
     if family is not None:
-        return family.order, f"the order is {family.name}'s"
-    return "prefix-first", "the order is assumed, nothing states it"
+        return family.order, f"in {family.name}'s order"
+    return "prefix-first", "in the usual order, since nothing states another"
 
 
 def _family_ends(family: _Family | None, lookup: Lookup) -> set[int]:
@@ -329,7 +330,7 @@ def _from_profile(tokens: FimTokens, order: FimOrder | None, lookup: Lookup, sto
         prefix_lead=family.prefix_lead if family else "",
         stops=tuple(sorted(stops)),
         source="profile",
-        reason=f"the profile names the sentinels; {why}",
+        reason=f"fill-in-the-middle tokens named by the profile, {why}",
     )
 
 

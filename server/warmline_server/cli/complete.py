@@ -35,13 +35,15 @@ def command(
     """
     from .document import parse_place, read
     from .selection import select
+    from .session import asking_for_approval
 
     output = Output(as_json)
     where = parse_place(place)
     document = read(where.file)
     line, column = document.cursor(where)
     selection = select(document.path or Path.cwd(), variant)
-    completion = asyncio.run(_complete(output, selection.variant, document, line, column))
+    with asking_for_approval(selection.workspace, variant):
+        completion = asyncio.run(_complete(output, selection.variant, document, line, column))
     if as_json:
         output.json(result(selection.variant.name, completion))
     else:

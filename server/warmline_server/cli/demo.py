@@ -11,6 +11,8 @@ import typer
 from .output import Output, cell, visible
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
     from warmline.host.wire import VariantStatus
@@ -20,11 +22,16 @@ if TYPE_CHECKING:
     from .document import Document
     from .shipped import Prompt
 
-_STEPS: Final = {
-    "open": "the file is opened",
-    "type": "one more key",
-    "return": "back to it",
+_STEPS: Final = {"open": "file opened", "type": "one more key", "return": "back to it"}
+# How warm the KV was, for people; the codes are those of `wire.Started.reason` and of `Identity`.
+_REASONS: Final = {"warm": "all there", "prefix": "typed on", "cold": "nothing there", "evicted": "had to make room"}
+_FIELDS: Final = {
+    "backend_version": "llama.cpp",
+    "template": "chat template",
+    "bos": "first token",
+    "fim": "prompt format",
 }
+_FOLD: Final = "  \u21b3 "
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +67,9 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="JSON for progr
     if as_json:
         output.json([run.as_json() for run in runs])
         return
-    from . import provenance
+    from . import provenance, shipped
 
+    output.text("")
     names = list(dict.fromkeys(run.prompt.name for run in runs))
     for number, name in enumerate(names, 1):
         of_prompt = [run for run in runs if run.prompt.name == name]
@@ -74,7 +82,11 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="JSON for progr
             cell(""),
         )
     backend = statuses[0].backend
-    output.table(cell(f"Where it came from ({backend.name} {backend.version})", "bold"), provenance.table(statuses))
+    # Nobody but Warmline itself has approved them here.
+    ours = dict.fromkeys(shipped.approved(shipped.folder()), "shipped")
+    output.table(
+        cell(f"Where it came from ({backend.name} {backend.version})", "bold"), provenance.table(statuses, ours)
+    )
 
 
 async def _run(output: Output) -> tuple[list[_Run], list[VariantStatus]]:
@@ -134,20 +146,63 @@ def _texts(runs: list[_Run]) -> Table:
 
     opened = [run for run in runs if run.step == "open"]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True)
-    cells = []
+    cells: list[_Code | Text] = []
     for run in opened:
         table.add_column(cell(run.variant), ratio=1, overflow="fold")
         text = run.completion.text
         nothing = Text(f"(nothing: {run.completion.reason})", style="dim")
-        cells.append(Text(visible(text), style="green") if text is not None else nothing)
+        cells.append(_Code(text) if text is not None else nothing)
     table.add_row(*cells)
     return table
+
+
+class _Code:
+    """A suggestion, its too long lines folded so that what follows still stands under its own line."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = visible(text).expandtabs(4).split("\n")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
+        yield Text(
+            "\n".join(piece for line in self._lines for piece in folded(line, options.max_width)),
+            style="green",
+            no_wrap=True,
+            overflow="fold",
+        )
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        from rich.measure import Measurement
+
+        return Measurement(min(16, options.max_width), options.max_width)
+
+
+def folded(line: str, width: int) -> list[str]:
+    """Fold a line of code to `width` terminal columns, after a space where there is one near the edge.
+
+    What goes on below begins with an arrow, deeper than the line itself, so that it can't be taken for a line of code.
+    """
+    from rich.cells import cell_len, set_cell_size
+
+    lead = line[: len(line) - len(line.lstrip())][: width // 3] + _FOLD
+    pieces, rest = [], line
+    while cell_len(rest) > width and width > len(lead) + 1:
+        cut = max(len(set_cell_size(rest, width).rstrip()), len(lead) + 1)
+        at = rest.rfind(" ", len(rest) - len(rest.lstrip()) + len(_FOLD), cut) + 1
+        cut = at if at > cut // 2 else cut
+        pieces.append(rest[:cut].rstrip())
+        rest = lead + rest[cut:].lstrip()
+    return [*pieces, rest]
 
 
 def _times(runs: list[_Run]) -> Table:
     from rich.table import Table
 
-    table = Table("step", "variant", "kv", "first token", "all", "reused tokens", "why", box=None, pad_edge=False)
+    table = Table("step", "variant", "kv", "first token", "all", "reused", "why", box=None, pad_edge=False)
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    table.columns[-1].overflow = "fold"
     for column in table.columns[3:6]:
         column.justify = "right"
     for run in runs:
@@ -160,6 +215,14 @@ def _times(runs: list[_Run]) -> Table:
             cell(f"{values['ttft_ms'] or 0:.0f} ms"),
             cell(f"{values['total_ms']:.0f} ms"),
             cell(f"{values['reused_tokens']} of {values['prompt_tokens']}"),
-            cell(values["reason"] or values["shown"]),
+            cell(in_words(values["reason"]) if values["reason"] else values["shown"]),
         )
     return table
+
+
+def in_words(reason: str) -> str:
+    """Say in words how warm a request's KV was; a reason that is not known stays as it is."""
+    kind, _, detail = reason.partition(":")
+    if kind == "identity":
+        return f"other {_FIELDS.get(detail, detail)}"
+    return _REASONS.get(kind, reason)

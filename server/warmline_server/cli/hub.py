@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from filelock import FileLock, Timeout
 from warmline import changes
 from warmline.blobs import digest_of
 from warmline.errors import ArtifactError, WarmlineError
@@ -25,6 +28,9 @@ _REFERENCE: Final = re.compile(r"(?P<repo>[A-Za-z0-9._-]{1,96}(/[A-Za-z0-9._-]{1
 _OPENVINO: Final = "openvino_model.xml"
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _CHUNK: Final = 1 << 20
+_SECONDS: Final = 30.0  # without a byte
+_TRIES: Final = 3  # in a row that bring nothing
+_PAUSE: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,8 @@ def library() -> ModuleType:
     """Import `huggingface_hub`; ``hub.missing`` where the extra is not installed."""
     try:
         import huggingface_hub
+        import huggingface_hub.constants
+        import huggingface_hub.utils  # they are not among what it loads on demand
     except ImportError:
         raise WarmlineError(
             "fetching models from a hub needs the package huggingface-hub",
@@ -104,58 +112,90 @@ def look(reference: str, revision: str | None, backend: str | None) -> Offer:
 def fetch(offer: Offer, folder: Path, progress: Callable[[int, int], None]) -> Path:
     """Fetch an offer's files into a folder, going on with what is there already; return the file or folder.
 
+    The library throws away what it has when a download breaks, so bytes are fetched here, with its session and headers.
+
     Raises
     ------
     ArtifactError
         ``artifact.digest``: other bytes arrived than the hub states; they are removed.
     WarmlineError
-        As `look`; ``store.full`` and ``store.read_only``.
+        As `look`; ``hub.busy`` where another process fetches the same.
+    OSError
+        The disk is full or cannot be written.
     """
-    hub = library()
     changes.private_folder(folder)
-    done = 0
-    for file in offer.files:
-        base = done
-
-        class Bar(_Bar):
-            told = staticmethod(lambda count, base=base: progress(base + count, offer.size))
-
-        with _typed(offer.repo):
-            got = hub.hf_hub_download(
-                offer.repo,
-                file.name,
-                revision=offer.commit,
-                local_dir=folder,
-                library_name="warmline",
-                tqdm_class=Bar,
-            )
-        _check(Path(got), file)
-        done += file.size
-        progress(done, offer.size)
+    lock = FileLock(str(folder.with_name(folder.name + ".lock")), timeout=0, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout:
+        message, remedy = "another process fetches this now", "Wait until it is done"
+        raise WarmlineError(message, code="hub.busy", field=offer.repo, remedy=remedy) from None
+    try:
+        done = 0
+        for file in offer.files:
+            path = folder / file.name
+            if not path.exists():
+                _fetch_file(offer, file, path, lambda count, done=done: progress(done + count, offer.size))  # type: ignore[misc]
+            _check(path, file)
+            done += file.size
+            progress(done, offer.size)
+    finally:
+        lock.release()
+        Path(lock.lock_file).unlink(missing_ok=True)
     return folder if offer.folder else folder / offer.files[0].name
 
 
-class _Bar:
-    """What the library takes for its progress bar: tells bytes, prints nothing."""
+def _fetch_file(offer: Offer, file: Remote, path: Path, told: Callable[[int], None]) -> None:
+    """Fetch one file under a name of its own, and give it its name when it is whole."""
+    part = path.with_name(path.name + ".part")
+    changes.private_folder(part.parent)
+    fruitless = 0
+    while True:
+        before = part.stat().st_size if part.exists() else 0
+        if before > file.size:
+            part.unlink()
+            before = 0
+        if before == file.size and part.exists():
+            break
+        try:
+            with _typed(offer.repo):
+                _stream(offer, file, part, before, told)
+        except WarmlineError as error:
+            got = (part.stat().st_size if part.exists() else 0) > before
+            fruitless = 0 if got else fruitless + 1
+            if error.code not in ("hub.unreachable", "hub.short") or fruitless > _TRIES:
+                raise
+            time.sleep(_PAUSE)
+    part.replace(path)
 
-    told: Callable[[int], None]
 
-    def __init__(self, *_args: Any, total: int | None = None, initial: int = 0, **_more: Any) -> None:
-        self.n = initial
-        self.total = total
+def _stream(offer: Offer, file: Remote, part: Path, before: int, told: Callable[[int], None]) -> None:
+    hub = library()
+    utils = hub.utils
+    url = hub.hf_hub_url(offer.repo, file.name, revision=offer.commit)
+    headers = utils.build_hf_headers(library_name="warmline") | {"Accept-Encoding": "identity"}
+    if before:
+        headers["Range"] = f"bytes={before}-"
+    with utils.get_session().stream("GET", url, headers=headers, timeout=_SECONDS, follow_redirects=True) as response:
+        if response.is_error:
+            response.read()  # the message is in it
+        utils.hf_raise_for_status(response)
+        going_on = before > 0 and response.status_code == 206
+        done = before if going_on else 0
+        with open(part, "ab" if going_on else "wb", opener=_private) as out:
+            for chunk in response.iter_bytes(_CHUNK):
+                done += len(chunk)
+                if done > file.size:
+                    raise _failed(f"more than {file.size} bytes arrive for {file.name}", offer.repo)
+                out.write(chunk)
+                told(done)
+    if done < file.size:
+        message = f"{done} of {file.size} bytes arrived of {file.name}"
+        raise WarmlineError(message, code="hub.short", field=offer.repo, remedy="Pull again to go on where it stopped")
 
-    def __enter__(self) -> _Bar:
-        return self
 
-    def __exit__(self, *_error: object) -> None:
-        pass
-
-    def update(self, count: float | None = 1) -> None:
-        self.n += int(count or 0)
-        type(self).told(self.n)
-
-    def __getattr__(self, _name: str) -> Callable[..., None]:
-        return lambda *_args, **_more: None  # the rest of a bar's life
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _remote(sibling: Any, reference: str) -> Remote:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from warmline.errors import WarmlineError
 from warmline.filemodel import load_file
+from warmline.identity import exact_decimal
 from warmline.records import AdapterRecord, ModelRecord
 from warmline.registry import Found, Store, Workspace
 from warmline.resolution import contained
@@ -157,7 +158,7 @@ class _Reader:
         digest = spec.digest or (record.digest if record else None)
         if found.workspace and digest not in self._approved:
             trust = UNAPPROVED
-        return AdapterPart(spec.name, f"{spec.scale.normalize():f}", trust)
+        return AdapterPart(spec.name, exact_decimal(spec.scale), trust)
 
     def _model(self, backend: str, name: str) -> ModelRecord:
         key = (backend, name)

@@ -22,6 +22,7 @@ This is Warmline's language server. It talks the Language Server Protocol on std
 
   others     command: warmline lsp    transport: stdio
 
+What its engine does: warmline engine logs    To end that engine: warmline engine stop
 To see it work without an editor: warmline demo
 """
 

@@ -9,8 +9,10 @@ import sys
 from collections.abc import Iterator
 from enum import IntEnum
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TextIO
 
+from warmline_server.paths import short_path, short_paths
 from warmline_server.stdio import protect
 
 if TYPE_CHECKING:
@@ -123,11 +125,13 @@ class Output:
             return
         from rich.table import Table
 
-        rows = [("file", error.file), ("field", error.field), ("fix", error.remedy), ("code", error.code)]
+        where = short_path(error.file, Path.cwd()) if error.file else None
+        fix = short_paths(error.remedy, Path.cwd())
+        rows = [("file", where), ("field", error.field), ("fix", fix), ("code", error.code)]
         grid = Table.grid(padding=(0, 1))
         grid.add_column(justify="right")
         grid.add_column(overflow="fold")
-        grid.add_row(cell("error", "bold red"), cell(error.message, "bold"))
+        grid.add_row(cell("error", "bold red"), cell(short_paths(error.message, Path.cwd()), "bold"))
         for label, value in rows:
             if value:
                 grid.add_row(cell(label, "dim"), cell(value))

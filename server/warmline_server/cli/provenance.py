@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 from warmline.digests import short
-from warmline.host.wire import VariantStatus
+from warmline.host.wire import AdapterStatus, VariantStatus
 
 from .output import cell
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 
 def as_json(status: VariantStatus) -> dict[str, Any]:
@@ -17,34 +22,86 @@ def as_json(status: VariantStatus) -> dict[str, Any]:
     return status.model_dump(mode="json")
 
 
-def table(statuses: Iterable[VariantStatus]) -> Table:
-    """Make one row for each artifact: what it is, its digest, how strongly it acts and who vouches for it."""
-    rows = Table("variant", "identity", "part", "name", "digest", "scale", "trust", "from", box=None, pad_edge=False)
-    for column in rows.columns[:-1]:
-        column.no_wrap = True
-    for status in statuses:
-        rows.add_row(
-            cell(status.variant, "bold"),
-            cell(short(status.identity, 8)),
-            cell("base"),
-            cell(status.base.name),
-            cell(short(status.base.digest)),
-            cell(""),
-            cell(""),
-            cell(status.base.source),
+def table(statuses: Iterable[VariantStatus], trust: Mapping[str, str] | None = None) -> Provenance:
+    """Show each artifact: what it is, its digest, how strongly it acts and who vouches for it.
+
+    Parameters
+    ----------
+    trust
+        By adapter digest, what to show in place of the adapter's own trust.
+    """
+    return Provenance(tuple(statuses), dict(trust or {}))
+
+
+class Provenance:
+    """A row for each artifact where the terminal is wide enough for all of them, else a block for each variant."""
+
+    def __init__(self, statuses: tuple[VariantStatus, ...], trust: Mapping[str, str]) -> None:
+        self._statuses = statuses
+        self._trust = trust
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rows = self._rows()
+        fits = Measurement.get(console, options.update(max_width=10_000), rows).maximum <= options.max_width
+        yield rows if fits else self._blocks()
+
+    def _rows(self) -> Table:
+        rows = Table(
+            "variant", "identity", "part", "name", "digest", "scale", "trust", "from", box=None, pad_edge=False
         )
-        for adapter in status.adapters:
-            same = adapter.scale == adapter.effective_scale
-            scale = adapter.scale + ("" if same else f" (effective {adapter.effective_scale})")
-            verified = adapter.verified
+        for status in self._statuses:
             rows.add_row(
+                cell(status.variant, "bold"),
+                cell(short(status.identity, 8)),
+                cell("base"),
+                cell(status.base.name),
+                cell(short(status.base.digest)),
                 cell(""),
                 cell(""),
-                cell("adapter"),
-                cell(adapter.name),
-                cell(short(adapter.digest)),
-                cell(scale),
-                cell(adapter.trust if verified else f"{adapter.trust}, unverified", "" if verified else "yellow"),
-                cell(adapter.source),
+                cell(status.base.source),
             )
-    return rows
+            for adapter in status.adapters:
+                rows.add_row(
+                    cell(""),
+                    cell(""),
+                    cell("adapter"),
+                    cell(adapter.name),
+                    cell(short(adapter.digest)),
+                    cell(_scale(adapter)),
+                    self._vouched(adapter),
+                    cell(adapter.source),
+                )
+        return rows
+
+    def _blocks(self) -> Table:
+        blocks = Table.grid(padding=(0, 2))
+        blocks.add_column(no_wrap=True)
+        blocks.add_column(overflow="fold")
+        for number, status in enumerate(self._statuses):
+            if number:
+                blocks.add_row("", "")
+            base = status.base
+            _fact(blocks, "variant", cell(status.variant, "bold"))
+            _fact(blocks, "identity", cell(short(status.identity, 8)))
+            _fact(blocks, "base", cell(f"{base.name} {short(base.digest)}"))
+            _fact(blocks, "  from", cell(base.source))
+            for adapter in status.adapters:
+                _fact(blocks, "adapter", cell(f"{adapter.name} {short(adapter.digest)}"))
+                _fact(blocks, "  scale", cell(_scale(adapter)))
+                _fact(blocks, "  trust", self._vouched(adapter))
+                _fact(blocks, "  from", cell(adapter.source))
+        return blocks
+
+    def _vouched(self, adapter: AdapterStatus) -> Text:
+        trust = self._trust.get(adapter.digest, adapter.trust)
+        return cell(trust) if adapter.verified else cell(f"{trust}, unverified", "yellow")
+
+
+def _scale(adapter: AdapterStatus) -> str:
+    same = adapter.scale == adapter.effective_scale
+    return adapter.scale + ("" if same else f" (effective {adapter.effective_scale})")
+
+
+def _fact(blocks: Table, label: str, value: Text) -> None:
+    if value.plain:
+        blocks.add_row(cell(label, "dim"), value)

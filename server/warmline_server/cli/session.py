@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+import shlex
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
+from warmline.errors import TrustError
 from warmline.host.client import EngineClient
 from warmline.registry import warmline_home
+from warmline.workspace import Workspace
 
 from .output import Output
 
@@ -40,6 +44,28 @@ async def engine(
         yield client
     finally:
         await client.close()
+
+
+@contextlib.contextmanager
+def asking_for_approval(workspace: Workspace | None, variant: str | None = None) -> Iterator[None]:
+    """Make the remedy of an unapproved artifact the command that approves it, as it is to be typed here.
+
+    Parameters
+    ----------
+    variant
+        The variant that was asked for by name, in place of the workspace's own.
+    """
+    try:
+        yield
+    except TrustError as error:
+        if error.code == "trust.unapproved" and workspace is not None:
+            words = ["warmline trust add --workspace"]
+            if not Path.cwd().is_relative_to(workspace.root):
+                words.append(shlex.quote(str(workspace.root)))
+            if variant is not None:
+                words.append(f"--variant {shlex.quote(variant)}")
+            error.remedy = f"If you trust where it came from: {' '.join(words)}"
+        raise
 
 
 async def host_runs() -> bool:

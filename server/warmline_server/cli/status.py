@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from warmline_server.paths import short_path
+
 from .output import Exit, Output, cell
 
 if TYPE_CHECKING:
@@ -23,18 +25,20 @@ def command(
 ) -> None:
     """Show which variant answers here, and where it comes from.
 
-    Verifies every file of the variant without loading weights. State: `empty` when nothing is loaded now; `failed`
-    when the variant cannot be used, and `error` says why (exit code 1).
+    Verifies every file of the variant without loading weights. State is the engine's own, whoever it works for: `empty`
+    when nothing is loaded now. It is `failed` when this variant cannot be used, and `error` says why (exit code 1).
     """
     from warmline.errors import WarmlineError
 
     from .selection import select
+    from .session import asking_for_approval
 
     output = Output(as_json)
     selection = None
     try:
         selection = select(path, variant)
-        active, engine_status = asyncio.run(_describe(output, selection))
+        with asking_for_approval(selection.workspace, variant):
+            active, engine_status = asyncio.run(_describe(output, selection))
     except WarmlineError as error:
         if not as_json:
             raise
@@ -43,23 +47,20 @@ def command(
     if as_json:
         output.json(_as_json(selection, active, engine_status))
         return
-    from rich.console import Group
+    from . import provenance, tables
 
-    from . import provenance
-
-    context = f"{active.context.n_ctx} tokens" + (" (clamped)" if active.context.clamped else "")
-    workspace = selection.workspace.file if selection.workspace else "none"
-    output.table(
-        provenance.table([active]),
-        Group(
-            cell(""),
-            cell(f"backend   {active.backend.name} {active.backend.version}"),
-            cell(f"context   {context}"),
-            cell(f"fim       {active.fim}"),
-            cell(f"state     {engine_status.state}"),
-            cell(f"workspace {workspace}"),
-            cell(f"variant   {selection.variant.file}"),
-        ),
+    here = Path.cwd()
+    output.table(provenance.table([active]), cell(""))
+    tables.facts(
+        output,
+        {
+            "backend": f"{active.backend.name} {active.backend.version}",
+            "context": f"{active.context.n_ctx} tokens" + (" (clamped)" if active.context.clamped else ""),
+            "FIM": active.fim,
+            "engine": str(engine_status.state),
+            "workspace": short_path(selection.workspace.file, here) if selection.workspace else "none",
+            "variant": short_path(selection.variant.file, here),
+        },
     )
 
 
@@ -78,7 +79,10 @@ def _as_json(
     from . import provenance
 
     keys = ("variant", "identity", "base", "adapters", "backend", "context")
-    last = engine_status.last if engine_status else None
+    last = None
+    if active and engine_status and engine_status.active:
+        # The engine's latest request may have been another variant's.
+        last = engine_status.last if engine_status.active.identity == active.identity else None
     return {
         "state": str(engine_status.state) if engine_status else "failed",
         **dict.fromkeys(keys),

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from warmline_server.paths import short_path
+
 from .output import Output, cell
 
 if TYPE_CHECKING:
@@ -152,11 +154,8 @@ def _brought(folder: Path, variant: str | None) -> list[_Artifact]:
 
 
 def _show(output: Output, artifacts: list[_Artifact]) -> None:
-    from rich.table import Table
+    from . import tables
 
-    table = Table("digest", "name", "file", box=None, pad_edge=False)
-    table.columns[0].no_wrap = True
-    table.columns[2].overflow = "fold"
-    for artifact in artifacts:
-        table.add_row(cell(artifact.digest), cell(artifact.name), cell(artifact.file))
-    output.table(table)
+    here = Path.cwd()
+    rows = [(each.digest, each.name, short_path(each.file, here) if each.file else "") for each in artifacts]
+    tables.rows(output, ("digest", "name", "file"), rows)

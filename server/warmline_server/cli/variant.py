@@ -11,6 +11,7 @@ from .options import BackendOption, Json, adapter_names, model_names, own_varian
 from .output import Output, cell
 
 if TYPE_CHECKING:
+    from warmline.capacity import Capacity
     from warmline.variant import Profile
 
 app = typer.Typer(help="Variants: a base, adapters and a profile under one name.")
@@ -124,10 +125,8 @@ def show(
         found = verified(output, selection.variant)
     status = found.status()
     profile = selection.variant.profile.model_dump(mode="json", exclude_unset=True)
-    merged = selection.variant.base.merged_from
     if as_json:
-        more = {"file": selection.variant.file, "profile": profile, "merged_from": merged}
-        output.json(provenance.as_json(status) | more)
+        output.json(provenance.as_json(status) | {"file": selection.variant.file, "profile": profile})
         return
     import json
 
@@ -139,9 +138,10 @@ def show(
             "identity": status.identity,
             "base": status.base.digest,
             **{f"adapter {each.name}": each.digest for each in status.adapters},
-            "merged from": merged or "",
+            "merged from": status.base.merged_from or "",
             "backend": f"{status.backend.name} {status.backend.version}",
             "context": context,
+            **(_memory(status.capacity) if status.capacity else {}),
             "FIM": status.fim,
             "template": status.template,
             "BOS": status.bos,
@@ -149,6 +149,23 @@ def show(
             "file": selection.variant.file,
         },
     )
+
+
+def _memory(capacity: Capacity) -> dict[str, str]:
+    """Say what a variant takes, and what context would fit, before and after its adapters."""
+    from .amounts import size
+
+    weights = f"{size(capacity.base_bytes)} base, {size(capacity.adapter_bytes)} adapters"
+    if capacity.kv_bytes is None or capacity.kv_bytes_per_token is None:
+        return {"weights": weights, "KV": capacity.note}
+    found = {
+        "weights": weights,
+        "KV": f"{size(capacity.kv_bytes)} ({size(capacity.kv_bytes_per_token)} a token)",
+    }
+    if capacity.budget_bytes is not None:
+        fits = f"{capacity.fits_before} tokens, {capacity.fits_after} with the adapters"
+        found["fits"] = f"{fits}, in {size(capacity.budget_bytes)}" + ("" if capacity.fits else "; this does not")
+    return found
 
 
 @app.command("remove")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 
+from .accepted import accepted_command
 from .cursor import Cursor, cursor_at
+from .initialize import Client
+from .markdown import fenced
 from .suggestions import Suggested, suggest
 
 if TYPE_CHECKING:
@@ -15,6 +19,8 @@ if TYPE_CHECKING:
 
 _WORD_BEFORE: Final = re.compile(r"\w*\Z")
 _LINE_END: Final = re.compile(r"\r\n?|\n")
+_INDENTATION: Final = re.compile(r"[ \t\v\f]*")
+_ACTIVE_IN_SNIPPET: Final = re.compile(r"[\\$}]")
 _MAX_LABEL: Final = 80
 # Behind all that a language server knows for certain: no identifier begins with the last code point of the plane.
 _SORTED_LAST: Final = "\uffff"
@@ -31,28 +37,83 @@ async def completion(ls: WarmlineServer, params: types.CompletionParams) -> type
     suggested = await suggest(ls.session, cursor, automatic=kind != types.CompletionTriggerKind.Invoked)
     if suggested is None:
         return None
-    details = ls.session.client.label_details
-    return types.CompletionList(is_incomplete=True, items=[item(cursor, suggested, label_details=details)])
+    return types.CompletionList(is_incomplete=True, items=[item(cursor, suggested, ls.session.client)])
 
 
-def item(cursor: Cursor, suggested: Suggested, *, label_details: bool) -> types.CompletionItem:
+def item(cursor: Cursor, suggested: Suggested, client: Client) -> types.CompletionItem:
     """Make the entry. It replaces the word before the cursor, by which editors sort and filter."""
     found = _WORD_BEFORE.search(cursor.before)
     word = found.group() if found else ""
     text = word + suggested.text
     snapshot = cursor.snapshot
     span = types.Range(snapshot.position_at(cursor.offset - len(word)), snapshot.position_at(cursor.offset))
+    inserted = _for_neovim(cursor, word, text) if client.is_neovim and client.snippets else _as_it_is(text, client)
+    detail = f"Warmline: {suggested.variant}"
+    lines = len(_LINE_END.split(text.strip()))
     return types.CompletionItem(
-        label=_label(text),
-        label_details=types.CompletionItemLabelDetails(description=suggested.variant) if label_details else None,
-        detail=f"Warmline: {suggested.variant}",
-        documentation=types.MarkupContent(types.MarkupKind.PlainText, suggested.text.strip("\r\n")),
-        kind=types.CompletionItemKind.Text,
+        label=inserted.label,
+        label_details=types.CompletionItemLabelDetails(description=suggested.variant) if client.label_details else None,
+        detail=detail if lines == 1 else f"{detail}, {lines} lines",
+        documentation=_documentation(suggested.text, snapshot.language_id, client),
+        # Not Text, which editors use for words of the document and which people turn off for that.
+        kind=types.CompletionItemKind.Snippet,
         sort_text=_SORTED_LAST,
         filter_text=_LINE_END.split(text, maxsplit=1)[0],
-        insert_text_format=types.InsertTextFormat.PlainText,
-        text_edit=types.TextEdit(span, text),
+        insert_text_format=inserted.format,
+        insert_text_mode=inserted.mode,
+        text_edit=types.TextEdit(span, inserted.text),
+        command=accepted_command(cursor, suggested.text),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Inserted:
+    """What the editor shows and inserts, and how it is to read it."""
+
+    label: str
+    text: str
+    format: types.InsertTextFormat
+    mode: types.InsertTextMode | None
+
+
+def _as_it_is(text: str, client: Client) -> _Inserted:
+    # The default of some editors is to indent the lines after the first anew, which the suggestion's are already.
+    mode = types.InsertTextMode.AsIs if client.as_is else None
+    return _Inserted(_label(text), text, types.InsertTextFormat.PlainText, mode)
+
+
+def _for_neovim(cursor: Cursor, word: str, text: str) -> _Inserted:
+    """Make a snippet: of an item in plain text Neovim (0.11, ``lsp/completion.lua``) inserts the first word only.
+
+    It puts the indentation of the cursor's line before each further line (``snippet.lua``), so that is taken off here,
+    and the text ends before the first line that has less. While a person chooses from the popup, Neovim inserts the
+    label, which therefore is the first line as it is.
+    """
+    line = cursor.before.removesuffix(word) + cursor.after
+    indentation = _INDENTATION.match(line)
+    taken = indentation.group() if indentation else ""
+    lines = _LINE_END.split(text)
+    kept = lines[:1]
+    for each in lines[1:]:
+        if each.strip() and not each.startswith(taken):
+            break
+        kept.append(each.removeprefix(taken) if each.strip() else "")
+    while len(kept) > 1 and not kept[-1]:
+        kept.pop()
+    label = kept[0] if kept[0].strip() and kept[0] != word else _label(text.removeprefix(word))
+    snippet = _ACTIVE_IN_SNIPPET.sub(r"\\\g<0>", "\n".join(kept))
+    return _Inserted(label, snippet, types.InsertTextFormat.Snippet, None)
+
+
+def _documentation(text: str, language: str, client: Client) -> types.MarkupContent | None:
+    """Show the whole suggestion where it is more than its label; None where that says it all."""
+    shown = text.strip("\r\n")
+    if not _LINE_END.search(shown) and len(shown) <= _MAX_LABEL:
+        return None
+    shown = _LINE_END.sub("\n", shown)
+    if client.markdown_documentation:
+        return types.MarkupContent(types.MarkupKind.Markdown, fenced(shown, language))
+    return types.MarkupContent(types.MarkupKind.PlainText, shown)
 
 
 def _label(text: str) -> str:

@@ -1,4 +1,8 @@
-"""Errors as diagnostics: on the workspace or variant file, at the field that is to be mended."""
+"""Errors as diagnostics: on the workspace or variant file, at the field that is to be mended.
+
+Where that is a variant's file, the workspace file that selects the variant gets one too, which points there: the
+variant's file is rarely open.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,10 @@ from lsprotocol import types
 from warmline.errors import WarmlineError
 from warmline.variant import MAX_FILE_BYTES, ResolvedVariant
 
+from ..paths import short_paths
+from . import uris
 from .documents import DocumentStore
+from .initialize import Client
 from .json_location import Span, locate, locate_duplicate, locate_key, syntax_error
 from .variants import Place
 
@@ -58,11 +65,31 @@ def _same(one: Path, other: Path) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def diagnostic(error: WarmlineError, fault: Fault, encoding: str) -> types.Diagnostic:
-    """Make the diagnostic, with a range in the file's text as it is on disk now."""
+def diagnose(
+    error: WarmlineError, place: Place, variant: ResolvedVariant | None, client: Client
+) -> list[tuple[Path, types.Diagnostic]]:
+    """Make all diagnostics of an error, each with its file."""
+    fault = blame(error, place, variant)
+    if fault is None:
+        return []
+    root = place.workspace.root if place.workspace else None
+    found = diagnostic(error, fault, client.encoding, root)
+    selected_in = place.workspace.file if place.workspace else None
+    if selected_in is None or _same(fault.path, selected_in):
+        return [(fault.path, found)]
+    selection = diagnostic(error, Fault(selected_in, "variant"), client.encoding, root)
+    if client.related_information:
+        there = types.Location(uris.to_uri(fault.path), found.range)
+        selection.related_information = [types.DiagnosticRelatedInformation(there, found.message)]
+    return [(fault.path, found), (selected_in, selection)]
+
+
+def diagnostic(error: WarmlineError, fault: Fault, encoding: str, root: Path | None = None) -> types.Diagnostic:
+    """Make the diagnostic, with a range in the file's text as it is on disk now; paths are shown from `root` on."""
     message = f"{error.message}. {error.remedy}" if error.remedy else error.message
     if error.file is not None and not _same(Path(error.file), fault.path):
         message = f"{error.file}: {message}"
+    message = short_paths(message, root)
     return types.Diagnostic(
         range=_range(_text(fault.path), error, fault.field, encoding),
         message=message,
@@ -106,27 +133,27 @@ class DiagnosticsBoard:
 
     def __init__(self, publish: Callable[[Path, list[types.Diagnostic]], None]) -> None:
         self._publish = publish
-        self._shown: dict[str, tuple[Path, types.Diagnostic]] = {}
+        self._shown: dict[str, list[tuple[Path, types.Diagnostic]]] = {}
 
-    def show(self, owner: str, path: Path, item: types.Diagnostic) -> None:
+    def show(self, owner: str, items: list[tuple[Path, types.Diagnostic]]) -> None:
         """Show a place's error, in place of the one it had."""
-        before = self._shown.get(owner)
-        if before == (path, item):
+        before = self._shown.get(owner, [])
+        if before == items:
             return
-        self._shown[owner] = (path, item)
-        if before is not None and before[0] != path:
-            self._send(before[0])
-        self._send(path)
+        self._shown[owner] = items
+        for path in dict.fromkeys(path for path, _ in [*before, *items]):
+            if [item for where, item in before if where == path] != [item for where, item in items if where == path]:
+                self._send(path)
 
     def clear(self, owner: str) -> None:
         """Take a place's error back, if it has one."""
-        before = self._shown.pop(owner, None)
-        if before is not None:
-            self._send(before[0])
+        if owner in self._shown:
+            self.show(owner, [])
+            del self._shown[owner]
 
     def _send(self, path: Path) -> None:
         items: list[types.Diagnostic] = []
-        for where, item in self._shown.values():
+        for where, item in (each for shown in self._shown.values() for each in shown):
             if where == path and item not in items:
                 items.append(item)
         self._publish(path, items)

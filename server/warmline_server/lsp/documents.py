@@ -311,6 +311,10 @@ class Snapshot:
 
         return Position(line, _unit_count(content[: offset - start], self.encoding))
 
+    def units(self, text: str) -> int:
+        """Give the length of a text in the code units of the session's positions."""
+        return _unit_count(text, self.encoding)
+
     def _line_from(self, line: int) -> tuple[int, str]:
         """Give a line's offset and its text without line end."""
         start = self._text.line_start(line)

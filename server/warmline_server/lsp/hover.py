@@ -10,7 +10,9 @@ from warmline.digests import short
 from warmline.errors import WarmlineError
 from warmline.host.wire import AdapterStatus, LastRequest, VariantStatus
 from warmline.variant import ResolvedVariant
+from warmline.workspace import WORKSPACE_FOLDER
 
+from ..paths import short_path, short_paths
 from . import uris
 from .markdown import escape, listing, plain, table
 
@@ -32,20 +34,20 @@ async def hover(ls: WarmlineServer, params: types.HoverParams) -> types.Hover | 
         variant = _resolve(session, path)
         engine = await session.engine()
         described = await engine.describe(variant)
-        status = await engine.status()
+        status = await engine.status(session.client_id)
     except WarmlineError as error:
-        text = _error(error, markdown)
+        text = _error(error, _root(path), markdown)
     else:
-        # The engine's last request counts only if this very variant answered it.
+        # The last request counts only if this very variant answered it.
         same = status.active is not None and status.active.identity == described.identity
-        rows = provenance(described, variant, status.last if same else None)
+        rows = provenance(described, short_path(variant.file, _root(path)), status.last if same else None)
         text = table(rows) if markdown else listing(rows)
     kind = types.MarkupKind.Markdown if markdown else types.MarkupKind.PlainText
     return types.Hover(types.MarkupContent(kind, text))
 
 
-def provenance(described: VariantStatus, variant: ResolvedVariant, last: LastRequest | None) -> Rows:
-    """List all that is known of a variant, one row each."""
+def provenance(described: VariantStatus, file: str, last: LastRequest | None) -> Rows:
+    """List all that is known of a variant, one row each; `file` is the variant's own."""
     context = f"{described.context.n_ctx} tokens" + (" (clamped to the base's)" if described.context.clamped else "")
     base = described.base
     rows: Rows = [
@@ -61,7 +63,7 @@ def provenance(described: VariantStatus, variant: ResolvedVariant, last: LastReq
         ("Backend", f"{described.backend.name} {described.backend.version}"),
         ("Context", context),
         ("FIM", described.fim),
-        ("File", variant.file),
+        ("File", file),
     ]
     if last is not None:
         times = f"first token {last.ttft_ms:.0f} ms, {last.total_ms:.0f} ms in all"
@@ -72,11 +74,12 @@ def provenance(described: VariantStatus, variant: ResolvedVariant, last: LastReq
 
 
 def _adapter_rows(number: int, adapter: AdapterStatus) -> Rows:
-    made_for = "made for this base" if adapter.verified else "unverified: not known to be made for this base"
+    made_for = "this base" if adapter.verified else "unverified: not known to be this base"
     rows = [
         (f"Adapter {number}", adapter.name),
         ("Scale", f"{adapter.scale}, effective {adapter.effective_scale}"),
-        ("Trust", f"{adapter.trust}, {made_for}"),
+        ("Trust", adapter.trust),
+        ("Made for", made_for),
         ("Digest", short(adapter.digest)),
     ]
     if adapter.source:
@@ -84,11 +87,18 @@ def _adapter_rows(number: int, adapter: AdapterStatus) -> Rows:
     return rows
 
 
-def _error(error: WarmlineError, markdown: bool) -> str:
+def _error(error: WarmlineError, root: Path | None, markdown: bool) -> str:
+    message, remedy = short_paths(error.message, root), short_paths(error.remedy, root)
+    where = f"{short_path(error.file, root)}{f', {error.field}' if error.field else ''}" if error.file else ""
+    facts = [(label, value) for label, value in (("Fix", remedy), ("Where", where)) if value]
     if not markdown:
-        return plain(str(error))
-    tail = f" {escape(error.remedy)}" if error.remedy else ""
-    return f"**{escape(error.code)}**: {escape(error.message)}.{tail}"
+        return "\n".join([f"{plain(error.code)}: {plain(message)}", *([listing(facts)] if facts else [])])
+    return "\n\n".join([f"**{escape(error.code)}**: {escape(message)}", *(f"{a}: {escape(b)}" for a, b in facts)])
+
+
+def _root(path: Path) -> Path | None:
+    """Give the workspace that one of our files lies in; None for one of the user's store."""
+    return next((folder.parent for folder in path.parents if folder.name == WORKSPACE_FOLDER), None)
 
 
 def _is_ours(session: Session, path: Path) -> bool:

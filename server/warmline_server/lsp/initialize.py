@@ -14,6 +14,10 @@ from warmline import __version__
 
 ENCODINGS: Final = ("utf-8", "utf-16", "utf-32")
 STATUS_COMMAND: Final = "warmline.status"
+#: What the editor runs when a suggestion was accepted.
+ACCEPTED_COMMAND: Final = "warmline.accepted"
+_NEOVIM: Final = "Neovim"
+_AS_IS: Final = 1  # LSP's InsertTextMode.asIs
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +35,17 @@ class Client:
     watches_files, relative_patterns
         Whether it takes file watchers from the server, also for folders outside the workspace.
     markdown
-        Whether hovers may be Markdown.
+        Whether hovers are wanted as Markdown.
+    markdown_documentation
+        Whether the documentation of completion items is wanted as Markdown.
     label_details
         Whether completion items may have label details.
+    snippets
+        Whether completion items may be snippets.
+    as_is
+        Whether completion items may say that their indentation is to be left alone.
+    related_information
+        Whether diagnostics may point at other places.
     """
 
     name: str = ""
@@ -44,7 +56,16 @@ class Client:
     watches_files: bool = False
     relative_patterns: bool = False
     markdown: bool = False
+    markdown_documentation: bool = False
     label_details: bool = False
+    snippets: bool = False
+    as_is: bool = False
+    related_information: bool = False
+
+    @property
+    def is_neovim(self) -> bool:
+        """Whether it is Neovim, which does some things otherwise than its capabilities say."""
+        return self.name == _NEOVIM
 
     def line_end_for(self, eol: str) -> str:
         r"""Give the line end that inserted text should have in a document whose own is `eol`.
@@ -52,7 +73,7 @@ class Client:
         Neovim holds the lines of a CRLF file without their ``\r`` and splits an accepted inline completion at ``\n``
         only (its runtime, ``lsp/inline_completion.lua``), so ``\r\n`` would leave a ``\r`` in each line.
         """
-        return "\n" if self.name == "Neovim" else eol
+        return "\n" if self.is_neovim else eol
 
 
 def read_client(params: Mapping[str, Any]) -> Client:
@@ -60,18 +81,24 @@ def read_client(params: Mapping[str, Any]) -> Client:
     capabilities = params.get("capabilities")
     info = _get(params, "clientInfo")
     watching = _get(capabilities, "workspace", "didChangeWatchedFiles")
-    formats = _get(capabilities, "textDocument", "hover", "contentFormat")
+    item = _get(capabilities, "textDocument", "completion", "completionItem")
+    insert_modes = _get(item, "insertTextModeSupport", "valueSet")
+    name = str(_get(info, "name") or "")
     process = params.get("processId")
     return Client(
-        name=str(_get(info, "name") or ""),
+        name=name,
         version=str(_get(info, "version") or ""),
         encoding=_encoding(_get(capabilities, "general", "positionEncodings")),
         roots=_roots(params),
         process_id=process if isinstance(process, int) and not isinstance(process, bool) and process > 0 else None,
         watches_files=_get(watching, "dynamicRegistration") is True,
         relative_patterns=_get(watching, "relativePatternSupport") is True,
-        markdown=isinstance(formats, list) and "markdown" in formats,
-        label_details=_get(capabilities, "textDocument", "completion", "completionItem", "labelDetailsSupport") is True,
+        markdown=_wants_markdown(name, _get(capabilities, "textDocument", "hover", "contentFormat")),
+        markdown_documentation=_wants_markdown(name, _get(item, "documentationFormat")),
+        label_details=_get(item, "labelDetailsSupport") is True,
+        snippets=_get(item, "snippetSupport") is True,
+        as_is=isinstance(insert_modes, list) and _AS_IS in insert_modes,
+        related_information=_get(capabilities, "textDocument", "publishDiagnostics", "relatedInformation") is True,
     )
 
 
@@ -84,7 +111,7 @@ def answer(client: Client) -> dict[str, Any]:
             "inlineCompletionProvider": True,
             "completionProvider": {"completionItem": {"labelDetailsSupport": True}},
             "hoverProvider": True,
-            "executeCommandProvider": {"commands": [STATUS_COMMAND]},
+            "executeCommandProvider": {"commands": [STATUS_COMMAND, ACCEPTED_COMMAND]},
             "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
         },
         "serverInfo": {"name": "warmline", "version": __version__},
@@ -98,6 +125,17 @@ def _encoding(offered: object) -> str:
             if name in ENCODINGS:
                 return str(name)
     return "utf-16"
+
+
+def _wants_markdown(name: str, formats: object) -> bool:
+    """Tell whether Markdown is what the client likes best.
+
+    Neovim puts Markdown first and then shows its source, so plain text is better for it wherever it takes both.
+    """
+    known = [each for each in formats if each in ("markdown", "plaintext")] if isinstance(formats, list) else []
+    if name == _NEOVIM and "plaintext" in known:
+        return False
+    return known[:1] == ["markdown"]
 
 
 def _roots(params: Mapping[str, Any]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from .accepted import accepted_command
 from .cursor import Cursor, cursor_at, with_selection
 from .suggestions import suggest
 
@@ -48,5 +49,7 @@ def item(cursor: Cursor, text: str) -> types.InlineCompletionItem:
         start, end = cursor.offset - cursor.column + cursor.typed_start, cursor.offset
         insert = cursor.before[cursor.typed_start :] + text
     return types.InlineCompletionItem(
-        insert_text=insert, range=types.Range(snapshot.position_at(start), snapshot.position_at(end))
+        insert_text=insert,
+        range=types.Range(snapshot.position_at(start), snapshot.position_at(end)),
+        command=accepted_command(cursor, text),
     )

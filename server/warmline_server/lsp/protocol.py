@@ -10,6 +10,7 @@ import json
 import logging
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,9 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 from warmline import __version__
 
 from . import (
+    accepted,
     completion,
+    focus,
     hover,
     initialize,
     inline_completion,
@@ -52,6 +55,7 @@ _FEATURES: Final[tuple[tuple[str, Callable[..., Any]], ...]] = (
     (types.WORKSPACE_DID_CHANGE_WATCHED_FILES, watched_files.did_change_watched_files),
     (types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS, workspace_folders.did_change_workspace_folders),
     (status.METHOD, status.status),
+    (focus.METHOD, focus.did_focus),
 )
 
 
@@ -138,7 +142,15 @@ class WarmlineServer(LanguageServer):
         self.session = make_session(self)
         for method, handler in _FEATURES:
             self.feature(method)(handler)
-        self.command(initialize.STATUS_COMMAND)(status.status)
+        # pygls resolves a command handler's annotations when arguments come, and fails on names it can't see.
+        self.command(initialize.STATUS_COMMAND)(partial(self._status))
+        self.command(initialize.ACCEPTED_COMMAND)(partial(self._accepted))
+
+    async def _status(self, *_: Any) -> dict[str, Any]:
+        return await status.status(self)
+
+    def _accepted(self, *arguments: Any) -> None:
+        accepted.accepted(self, *arguments)
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification."""
@@ -151,6 +163,10 @@ class WarmlineServer(LanguageServer):
     def log(self, kind: types.MessageType, text: str) -> None:
         """Write to the editor's log."""
         self.window_log_message(types.LogMessageParams(type=kind, message=text))
+
+    def show(self, kind: types.MessageType, text: str) -> None:
+        """Show a message to the person at the editor."""
+        self.window_show_message(types.ShowMessageParams(type=kind, message=text))
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log where a handler failed, but not with what words: they may hold the user's text."""

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from lsprotocol import types
 from warmline.errors import BackendError, WarmlineError
@@ -22,12 +22,17 @@ from warmline.host.client import EngineClient
 from warmline.variant import ResolvedVariant
 
 from .. import completion
-from . import status, uris
-from .diagnostics import DiagnosticsBoard, blame, diagnostic
+from ..paths import short_paths
+from . import status, suggestions, uris
+from .diagnostics import DiagnosticsBoard, diagnose
 from .documents import DocumentStore
 from .initialize import Client
+from .prewarming import Prewarmer
 from .requests import LatestWins
 from .variants import Nowhere, Place, Variants
+
+#: First parts of the codes of errors that stay until a person does something about them.
+_FOR_THE_PERSON: Final = frozenset({"trust", "config", "artifact", "variant"})
 
 
 class Outlet(Protocol):
@@ -36,6 +41,7 @@ class Outlet(Protocol):
     def notify(self, method: str, params: dict[str, Any]) -> None: ...
     def publish_diagnostics(self, uri: str, items: list[types.Diagnostic]) -> None: ...
     def log(self, kind: types.MessageType, text: str) -> None: ...
+    def show(self, kind: types.MessageType, text: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,7 @@ class Session:
         self.documents = DocumentStore(client.encoding)
         roots = (path for path in map(uris.to_path, client.roots) if path is not None)
         self.variants = Variants(home, tuple(roots))
+        self.prewarm = Prewarmer(self.documents.get, lambda cursor: suggestions.prewarm(self, cursor))
         self.requests: LatestWins[completion.Completion] = LatestWins()
         self.status = status.StatusBoard(lambda report: outlet.notify(status.METHOD, report))
         self.diagnostics = DiagnosticsBoard(self._publish)
@@ -86,6 +93,7 @@ class Session:
         self._attempts = itertools.count(1)
         self._judged: dict[str, int] = {}
         self._failures: dict[str, tuple[str, WarmlineError]] = {}
+        self._warned: dict[str, set[tuple[str, str]]] = {}
         self._usable: dict[str, ResolvedVariant] = {}
         self._places: dict[str, Place] = {}
         self._loading: dict[str, bool] = {}
@@ -129,8 +137,14 @@ class Session:
             known = self._usable.get(place.name) == self.variants.resolve(place)
         except WarmlineError:
             known = False
-        if not known:
+        if known:
+            self.prewarm.ready(uri)
+        else:
             self._load(place)
+
+    def is_usable(self, place: Place, variant: ResolvedVariant) -> bool:
+        """Tell whether a place's variant, exactly as it is, has worked when it was used last."""
+        return self._usable.get(place.name) == variant
 
     def refresh(self) -> None:
         """Resolve and load again whatever is in use."""
@@ -154,11 +168,8 @@ class Session:
             self.outlet.log(types.MessageType.Error, f"{known.code}: {known}")
         self._usable.pop(name, None)
         self._failures[name] = (selected, known)
-        fault = blame(known, attempt.place, variant)
-        if fault is not None:
-            self.diagnostics.show(name, fault.path, diagnostic(known, fault, self.client.encoding))
-        else:
-            self.diagnostics.clear(name)
+        self._warn(attempt.place, selected, known)
+        self.diagnostics.show(name, diagnose(known, attempt.place, variant, self.client))
         self._show_current()
 
     def worked(self, attempt: Attempt, variant: ResolvedVariant) -> None:
@@ -168,6 +179,7 @@ class Session:
         name = attempt.place.name
         self._usable[name] = variant
         self._failures.pop(name, None)
+        self._warned.pop(name, None)
         self.diagnostics.clear(name)
         self._show_current()
 
@@ -187,6 +199,7 @@ class Session:
 
     async def close(self) -> None:
         """Stop everything and let go of the engine."""
+        self.prewarm.close()
         self.requests.stop_all()
         for task in list(self._tasks):
             task.cancel()
@@ -200,6 +213,17 @@ class Session:
         if self._current != place.name:
             self._current = place.name
             self._show_current()
+
+    def _warn(self, place: Place, variant: str, error: WarmlineError) -> None:
+        """Tell the person at the editor what only they can mend: once, and again only after it has worked meanwhile."""
+        if error.code.partition(".")[0] not in _FOR_THE_PERSON:
+            return
+        warned = self._warned.setdefault(place.name, set())
+        if (error.code, variant) not in warned:
+            warned.add((error.code, variant))
+            what = f"Warmline: no suggestions from {variant or 'the variant'}. {error.message}."
+            root = place.workspace.root if place.workspace else None
+            self.outlet.show(types.MessageType.Warning, short_paths(f"{what} {error.remedy}".rstrip(), root))
 
     def _show_current(self) -> None:
         failure = self._failures.get(self._current)
@@ -222,7 +246,7 @@ class Session:
         return WarmlineError(
             f"unexpected {type(error).__name__} at {where}",
             code="internal",
-            remedy="Ask again; if it stays, restart the server and report this",
+            remedy="Ask again; if it stays, report this with what `warmline engine logs` says",
         )
 
     def _load(self, place: Place) -> None:
@@ -253,6 +277,9 @@ class Session:
             self.failed(attempt, variant, error)
         else:
             self.worked(attempt, variant)
+            unasked = self.prewarm.unasked
+            if unasked and self.variants.place(unasked) == place:
+                self.prewarm.ready(unasked)
 
     async def _follow(self, engine: EngineClient) -> None:
         """Pass the engine's states on for as long as it lives."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from warmline.errors import WarmlineError
 from warmline.prompts.window import looks_binary
 from warmline.variant import ResolvedVariant
 
@@ -43,6 +45,7 @@ async def suggest(session: Session, cursor: Cursor, *, automatic: bool) -> Sugge
         The editor asked by itself, so that silence is better than a suggestion that gets in the way.
     """
     uri = cursor.snapshot.uri
+    session.prewarm.asked(cursor)
     reason = _refusal(cursor, automatic)
     place = session.variants.place(uri)
     if reason is None and isinstance(place, Nowhere):
@@ -67,6 +70,30 @@ async def suggest(session: Session, cursor: Cursor, *, automatic: bool) -> Sugge
     session.worked(attempt, variant)
     session.suggested(result.reason, result)
     return Suggested(result.text, variant.name) if result.text else None
+
+
+async def prewarm(session: Session, cursor: Cursor) -> None:
+    """Prefill what a request at the cursor would need, if one could be answered there. Never raises; see `suggest`."""
+    uri = cursor.snapshot.uri
+    place = session.variants.place(uri)
+    if isinstance(place, Nowhere) or _refusal(cursor, automatic=False) is not None:
+        return
+    # Errors are for the requests that somebody waits for: this is only a guess.
+    with contextlib.suppress(WarmlineError):
+        variant = session.variants.resolve(place)
+        if not session.is_usable(place, variant):
+            return
+        engine = await session.engine()
+        await completion.prewarm(
+            engine,
+            variant,
+            cursor.lines,
+            cursor.line,
+            cursor.column,
+            client=session.client_id,
+            document=uri,
+            path=_path_in(place, uris.to_path(uri)),
+        )
 
 
 async def _complete(session: Session, cursor: Cursor, place: Place, variant: ResolvedVariant) -> completion.Completion:

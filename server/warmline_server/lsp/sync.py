@@ -17,6 +17,7 @@ def did_open(ls: WarmlineServer, params: types.DidOpenTextDocumentParams) -> Non
     """Take the document, and make its variant ready: the first completion then is quick, and errors show at once."""
     document = params.text_document
     ls.session.documents.open(document.uri, document.language_id, document.version, document.text)
+    ls.session.prewarm.opened(document.uri)
     ls.session.prepare(document.uri)
 
 
@@ -32,6 +33,7 @@ def did_close(ls: WarmlineServer, params: types.DidCloseTextDocumentParams) -> N
     """Forget the document and stop what is decoded for it."""
     ls.session.documents.close(params.text_document.uri)
     ls.session.requests.stop(params.text_document.uri)
+    ls.session.prewarm.closed(params.text_document.uri)
 
 
 def did_save(ls: WarmlineServer, params: types.DidSaveTextDocumentParams) -> None:

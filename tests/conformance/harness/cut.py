@@ -1,4 +1,4 @@
-"""Cuts a GGUF model or adapter down to its first layers: real weights, kernels and tokenizer, in a fraction of the time.
+"""Cuts a GGUF model or adapter down to its first layers: real weights, kernels and tokenizer, much less time.
 
 What a cut model says is nonsense. Its KV, its batches and its adapters go through the same native code as the whole
 model's, and that is what conformance is about.

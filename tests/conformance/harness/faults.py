@@ -1,4 +1,4 @@
-"""Planted faults: each breaks one rule of warm KV in the way that a careless change would. The suite must see them all."""
+"""Planted faults: each breaks one rule of warm KV as a careless change would. The suite must see them all."""
 
 from __future__ import annotations
 

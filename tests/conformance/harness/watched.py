@@ -1,4 +1,4 @@
-"""A session that remembers which KV it gave away, so that KV which comes back, also from disk, is known by its bytes."""
+"""A session that remembers which KV it gave away, so that KV that comes back, also from disk, is known by its bytes."""
 
 from __future__ import annotations
 

@@ -41,6 +41,9 @@ class ScriptedEngine:
         self.requests: list[CompletionRequest] = []
         self.stopped: list[CompletionRequest] = []
         self.loads: list[ResolvedVariant] = []
+        self.prewarmed: list[CompletionRequest] = []
+        self.guessed = asyncio.Event()
+        self.clients: set[str] = set()
         self.asked = asyncio.Event()
         self.closed = False
         self.states: asyncio.Queue[EngineStatus] = asyncio.Queue()
@@ -76,15 +79,23 @@ class ScriptedEngine:
             raise self.error
         return describe(variant)
 
-    async def load(self, variant: ResolvedVariant) -> VariantStatus:
+    async def prewarm(self, request: CompletionRequest) -> None:
+        self.prewarmed.append(request)
+        self.guessed.set()
+        if self.error is not None:
+            raise self.error
+
+    async def load(self, variant: ResolvedVariant, client: str = "") -> VariantStatus:
         self.loads.append(variant)
         self.asked.set()
         return await self.describe(variant)
 
-    async def status(self) -> EngineStatus:
+    async def status(self, client: str = "") -> EngineStatus:
+        self.clients.add(client)
         return self.now
 
-    async def watch(self) -> AsyncIterator[EngineStatus]:
+    async def watch(self, client: str = "") -> AsyncIterator[EngineStatus]:
+        self.clients.add(client)
         yield self.now
         while True:
             yield await self.states.get()
@@ -126,6 +137,7 @@ class Memory:
         self.statuses: list[dict[str, Any]] = []
         self.diagnostics: dict[str, list[types.Diagnostic]] = {}
         self.logs: list[str] = []
+        self.messages: list[str] = []
         self._news = asyncio.Event()
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
@@ -139,6 +151,10 @@ class Memory:
 
     def log(self, kind: types.MessageType, text: str) -> None:
         self.logs.append(text)
+
+    def show(self, kind: types.MessageType, text: str) -> None:
+        assert kind is types.MessageType.Warning
+        self.messages.append(text)
 
     async def until(self, predicate: Any) -> None:
         while not predicate(self):

@@ -157,10 +157,10 @@ def test_a_file_that_two_places_blame_keeps_the_others_error() -> None:
     def item(message: str) -> types.Diagnostic:
         return types.Diagnostic(types.Range(types.Position(0, 0), types.Position(0, 1)), message)
 
-    board.show("one", Path("v.json"), item("a"))
-    board.show("two", Path("v.json"), item("b"))
-    board.show("two", Path("v.json"), item("b"))
-    board.show("one", Path("w.json"), item("c"))
+    board.show("one", [(Path("v.json"), item("a"))])
+    board.show("two", [(Path("v.json"), item("b"))])
+    board.show("two", [(Path("v.json"), item("b"))])
+    board.show("one", [(Path("w.json"), item("c"))])
     board.clear("two")
     board.clear("two")
     assert sent == [("v.json", 1), ("v.json", 2), ("v.json", 1), ("w.json", 1), ("v.json", 0)]

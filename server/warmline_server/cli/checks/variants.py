@@ -12,6 +12,7 @@ from warmline.artifacts.lora import AdapterSummary, check_against_base, read_ada
 from warmline.digests import DigestCache, open_regular
 from warmline.errors import WarmlineError
 from warmline.filemodel import Trust
+from warmline.identity import exact_decimal
 from warmline.registry import Found, Store
 from warmline.validation import check_declared_base, check_digest, read_base
 from warmline.variant import ResolvedAdapter, ResolvedVariant
@@ -67,7 +68,7 @@ class VariantChecks:
             return fail(name, f"{file}{error.message}", error.remedy, code=error.code, file=error.file)
         except OSError as error:
             return fail(name, f"{error.filename}: {error.strerror}", "Check the disk and the file's permissions")
-        parts = " + ".join(f"{each.name}@{each.scale}" for each in resolved.adapters)
+        parts = " + ".join(f"{each.name}@{exact_decimal(each.scale)}" for each in resolved.adapters)
         made = f"{resolved.base.name} -> {parts}" if parts else resolved.base.name
         if resolved.base.merged_from:
             made = f"{made} (merged: {resolved.base.merged_from})"
