@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from . import changes
 from .digests import is_digest, open_regular
 from .errors import ArtifactError, StoreError
 
@@ -65,6 +64,8 @@ class Blobs:
 
         With `have`, a blob that was found whole stays: files that share it go on sharing it.
         """
+        from . import changes
+
         target = self.path(digest)
         if have and self.stored(digest):
             staged.unlink()

@@ -321,7 +321,7 @@ def _strict(catalog: Catalog, entry: ModelEntry | AdapterEntry, base: str | None
         missing = "a digest"
     elif isinstance(entry, AdapterEntry) and entry.base.digest is None:
         missing = "the digest of the base it was made for"
-    elif isinstance(entry, AdapterEntry) and entry.files and not _PEFT_FILES <= {each.name for each in entry.files}:
+    elif isinstance(entry, AdapterEntry) and entry.files and not {each.name for each in entry.files} >= _PEFT_FILES:
         missing = "the digests of both its files"
     if missing or entry.digest is None:
         raise CatalogError(

@@ -19,8 +19,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from filelock import FileLock, Timeout
-
 from .errors import StoreError, WarmlineError
 
 LOCK_FILE: Final = "store.lock"
@@ -83,6 +81,8 @@ def changing(home: Path, what: str, timeout: float = LOCK_SECONDS) -> Iterator[N
         ``store.locked``, naming the holder where it is known; see `typed_errors` for the others.
     """
     with typed_errors(home):
+        from filelock import FileLock, Timeout  # half as much to load as all that lists and resolves
+
         private_folder(home)
         lock = FileLock(str(home / LOCK_FILE), mode=0o600)
         try:
@@ -125,6 +125,8 @@ def holder(home: Path) -> str | None:
 @contextlib.contextmanager
 def staging(home: Path, what: str) -> Iterator[Path]:
     """Give a new folder to build in, on the store's own file system; whatever is left in it goes away in the end."""
+    from filelock import FileLock
+
     with changing(home, what):
         private_folder(home / STAGING)
         folder = Path(tempfile.mkdtemp(dir=home / STAGING))
@@ -144,6 +146,8 @@ def staging(home: Path, what: str) -> Iterator[Path]:
 
 def abandoned(home: Path) -> list[Path]:
     """List staging folders whose process has ended. Call it with the store's lock held: it is taken to make one."""
+    from filelock import FileLock, Timeout
+
     found = []
     for folder in sorted((home / STAGING).glob("*")):
         lock = FileLock(str(folder / "lock"))

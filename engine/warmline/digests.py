@@ -17,7 +17,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -95,11 +95,19 @@ def file_key(fd: int) -> FileKey:
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def hash_descriptor(fd: int) -> str:
-    """Hash all bytes behind a descriptor, from offset 0, without moving its position."""
+def hash_descriptor(fd: int, stop: Callable[[], bool] = lambda: False) -> str:
+    """Hash all bytes behind a descriptor, from offset 0, without moving its position.
+
+    Raises
+    ------
+    ArtifactError
+        ``artifact.stopped``: `stop` said so.
+    """
     sha = hashlib.sha256()
     offset = 0
     while chunk := os.pread(fd, _CHUNK, offset):
+        if stop():
+            raise ArtifactError("hashing was stopped", code="artifact.stopped", remedy="Ask again")
         sha.update(chunk)
         offset += len(chunk)
     return "sha256:" + sha.hexdigest()
@@ -113,9 +121,11 @@ class DigestCache:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
+        self._stopping = threading.Event()
         self._entries: LRUCache[FileKey, str] = LRUCache(_CACHE_ENTRIES)
         self._load()
 
+    _stopping: threading.Event = None  # type: ignore[assignment]  # set in __post_init__
     _lock: threading.Lock = None  # type: ignore[assignment]  # set in __post_init__
     _entries: LRUCache[FileKey, str] = None  # type: ignore[assignment]  # set in __post_init__
 
@@ -123,6 +133,15 @@ class DigestCache:
         """Return the digest of the file at `path`; see `digest_descriptor`."""
         with open_regular(path) as fd:
             return self.digest_descriptor(fd)
+
+    def knows(self, fd: int) -> bool:
+        """Tell whether the file behind `fd` is one whose digest is in the cache."""
+        with self._lock:
+            return file_key(fd) in self._entries
+
+    def stop(self) -> None:
+        """End every hashing that is under way, with an error: the process wants to end."""
+        self._stopping.set()
 
     def digest_descriptor(self, fd: int) -> str:
         """Return the digest of the bytes behind `fd`, from the cache when the file is provably the one hashed before.
@@ -138,7 +157,7 @@ class DigestCache:
         if known is not None:
             return known
         started = time.time()
-        digest = hash_descriptor(fd)
+        digest = hash_descriptor(fd, self._stopping.is_set)
         if file_key(fd) != key:
             raise ArtifactError(
                 "the file changed while it was read",
@@ -161,7 +180,7 @@ class DigestCache:
         if self.path is None:
             return
         # A cache that cannot be read is an empty cache: every digest is then computed afresh.
-        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
             raw = json.loads(self.path.read_text("utf-8"))
             for text, digest in raw.items():
                 key = tuple(int(part) for part in text.split(":"))

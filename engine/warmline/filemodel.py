@@ -15,6 +15,7 @@ from .digests import DIGEST_PATTERN, open_regular
 from .errors import ArtifactError, ConfigError
 
 NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,63}$"
+_LARGEST_EXPONENT: Final = 300
 MAX_FILE_BYTES: Final = 1 << 20
 # Windows opens a device by these names, whatever folder or extension they stand with.
 RESERVED_NAMES: Final = frozenset({"con", "prn", "aux", "nul"} | {f"{d}{n}" for d in ("com", "lpt") for n in range(10)})
@@ -104,7 +105,7 @@ def parse(data: bytes | str, model: type[F], file: str) -> F:
     """Validate the text of a file; errors as in `load_file`."""
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
-        raw = json.loads(text, parse_float=Decimal, object_pairs_hook=_no_duplicates)
+        raw = json.loads(text, parse_float=_number, object_pairs_hook=_no_duplicates)
     except _DuplicateKeyError as error:
         raise ConfigError(
             "the key is there twice",
@@ -121,8 +122,9 @@ def parse(data: bytes | str, model: type[F], file: str) -> F:
             remedy="Correct the file there",
         ) from None
     except (UnicodeDecodeError, RecursionError, ValueError) as error:
+        why = str(error) if type(error) is ValueError else type(error).__name__
         raise ConfigError(
-            f"not readable as JSON: {type(error).__name__}",
+            f"not readable as JSON: {why}",
             code="config.json",
             file=file,
             remedy="Write the file as UTF-8 JSON",
@@ -131,6 +133,18 @@ def parse(data: bytes | str, model: type[F], file: str) -> F:
         return model.model_validate(raw)
     except ValidationError as error:
         raise _as_config_error(error, model, file) from None
+
+
+def _number(text: str) -> Decimal:
+    """Read a number that is not an integer, exactly; one that could only be written with hundreds of digits is none."""
+    try:
+        value = Decimal(text)
+    except ArithmeticError:
+        raise ValueError("a number is out of range") from None
+    if value.is_finite() and value and abs(value.adjusted()) > _LARGEST_EXPONENT:
+        # Turned into an integer, 1e999999999 would take the process with it.
+        raise ValueError("a number is out of range")
+    return value
 
 
 class _DuplicateKeyError(Exception):

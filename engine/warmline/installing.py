@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from .blobs import Progress
 from .digests import DigestCache
 from .errors import ArtifactError, CatalogError, TrustError
 from .filemodel import Backend, Trust
-from .records import DeclaredBase, ModelRecord, Record
+from .records import Expectation, ModelRecord, Record
 from .resolution import Places
 from .shelf import RECORD_FILE, check_free, inside
 from .trust import TrustStore
@@ -24,32 +24,6 @@ from .validation import check_digest
 # A staged file that becomes the blob of its digest; a name in the artifact's folder that links to a blob.
 Staged = tuple[Path, str]
 Link = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """What a catalog promises of an artifact; with one, nothing passes on the user's word alone.
-
-    Parameters
-    ----------
-    catalog
-        Whose word it is: a catalog that the user added.
-    digest
-        The content as given: of the file, of the PEFT weights, of the folder.
-    base
-        For an adapter: the base it was made for; its digest must be there, and be that of the installed base.
-    files
-        Digests of single files by name, for a folder of which `digest` covers not all: a PEFT adapter's config decides
-        how strongly it acts.
-    certificate
-        Where the catalog says its certificate is.
-    """
-
-    catalog: str
-    digest: str
-    base: DeclaredBase = field(default_factory=DeclaredBase)
-    files: Mapping[str, str] = field(default_factory=dict)
-    certificate: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
@@ -135,6 +136,32 @@ class ModelRecord(Record):
         return super().digests if self.copied else frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What a catalog promises of an artifact; with one, nothing passes on the user's word alone.
+
+    Parameters
+    ----------
+    catalog
+        Whose word it is: a catalog that the user added.
+    digest
+        The content as given: of the file, of the PEFT weights, of the folder.
+    base
+        For an adapter: the base it was made for; its digest must be there, and be that of the installed base.
+    files
+        Digests of single files by name, for a folder of which `digest` covers not all: a PEFT adapter's config decides
+        how strongly it acts.
+    certificate
+        Where the catalog says its certificate is.
+    """
+
+    catalog: str
+    digest: str
+    base: DeclaredBase = field(default_factory=DeclaredBase)
+    files: Mapping[str, str] = field(default_factory=dict)
+    certificate: str = ""
+
+
 # ---- migration ----
 
 
@@ -148,7 +175,7 @@ def migrated(data: Data, steps: Mapping[int, Callable[[Data], Data]]) -> Data:
     """
     version = data.get("schema", data.get("schema_version", 0))
     if not isinstance(version, int) or isinstance(version, bool):
-        return data  # the field's own type says what is wrong with it
+        raise ValueError("the version of a record (`schema`) is a whole number")
     if version > SCHEMA:
         message = "a newer Warmline wrote this record (schema {version})"
         raise PydanticCustomError(NEWER_SCHEMA, message, {"version": version})

@@ -12,30 +12,25 @@ Layout under ``WARMLINE_HOME`` (0700)::
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import time
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from platformdirs import user_data_path
 
-from . import changes, upkeep
-from .blobs import Progress
 from .errors import ConfigError, StoreError, VariantError
 from .filemodel import BACKENDS, Backend
-from .install_adapter import install_adapter
-from .install_model import install_model
-from .installing import Expectation, Installation
-from .records import AdapterRecord, ModelRecord
+from .records import AdapterRecord, Expectation, ModelRecord
 from .resolution import Found, Places, patched, resolve_adapter, resolve_base
 from .shelf import Listed, check_free, check_name, inside, list_files
-from .upkeep import Swept, Verification
-from .validation import check_declared_base
 from .variant import Overrides, ResolvedVariant, VariantFile, load_file
 from .workspace import WORKSPACE_FILE, WORKSPACE_FOLDER, Workspace, find_workspace
+
+if TYPE_CHECKING:
+    from .blobs import Progress
+    from .upkeep import Swept, Verification
 
 __all__ = [
     "WORKSPACE_FILE",
@@ -116,6 +111,9 @@ class Store:
         StoreError
             ``store.exists``, ``store.name_case``.
         """
+        from .install_model import install_model  # what installs is not loaded to resolve or list
+        from .installing import Installation
+
         todo = Installation(self.places, name, backend, expect, origin, licence, progress)
         return install_model(todo, source, copy=copy, merged_from=merged_from)
 
@@ -137,6 +135,8 @@ class Store:
 
     def verify_model(self, name: str, backend: Backend | None = None, progress: Progress | None = None) -> Verification:
         """Hash a base afresh and compare with its record; what is wrong is in the result."""
+        from . import upkeep
+
         return upkeep.verify(self.places, "model", *self.places.models.find(name, backend), progress)
 
     # ---- adapters ----
@@ -173,6 +173,9 @@ class Store:
         StoreError
             ``store.unknown_model``, ``store.exists``, ``store.name_case``.
         """
+        from .install_adapter import install_adapter
+        from .installing import Installation
+
         todo = Installation(self.places, name, backend, expect, origin, licence, progress)
         return install_adapter(todo, source, base)
 
@@ -196,9 +199,13 @@ class Store:
         self, name: str, backend: Backend | None = None, progress: Progress | None = None
     ) -> Verification:
         """As `verify_model`."""
+        from . import upkeep
+
         return upkeep.verify(self.places, "adapter", *self.places.adapters.find(name, backend), progress)
 
     def _remove(self, kind: Literal["model", "adapter"], name: str, backend: Backend | None) -> None:
+        from . import changes, upkeep
+
         shelf = self.places.models if kind == "model" else self.places.adapters
         found, plain = shelf.find(name, backend)
         with changes.changing(self.home, f"{kind} remove {plain}"):
@@ -216,11 +223,13 @@ class Store:
         ArtifactError
             ``artifact.adapter.base`` where an adapter was made for another base, by digest.
         """
+        from . import changes
+
         backend, entry = variant.backend, check_name(variant.name) + ".json"
         self._check_names(variant)
         folder = inside(self.home, _VARIANTS, backend)
         with changes.staging(self.home, f"variant add {variant.name}") as stage:
-            changes.write_file(stage / "new", _written(variant))
+            changes.write_file(stage / "new", variant.to_json())
             changes.step("built")
             with changes.changing(self.home, f"variant add {variant.name}"):
                 if not (replace and (folder / entry).exists()):
@@ -232,6 +241,8 @@ class Store:
         return folder / entry
 
     def _check_names(self, variant: VariantFile) -> None:
+        from .validation import check_declared_base
+
         base = None
         if variant.base.installed:
             base = self.places.models.get(variant.base.name or "", variant.backend)
@@ -252,6 +263,8 @@ class Store:
 
     def remove_variant(self, name: str, backend: Backend | None = None) -> None:
         """Remove a variant file; the base and adapters that it names stay."""
+        from . import changes
+
         found = self._own_variant(name, backend)
         with changes.changing(self.home, f"variant remove {found.name}"):
             changes.step("locked")
@@ -355,11 +368,15 @@ class Store:
 
     def sweep(self) -> Swept:
         """Remove what crashes have left behind: staging folders, files without a record, temporary files."""
+        from . import changes, upkeep
+
         with changes.changing(self.home, "sweep"):
             return upkeep.sweep(self.places, time.time())
 
     def busy(self) -> str | None:
         """Say which process is changing the store, or None."""
+        from . import changes
+
         return changes.holder(self.home)
 
 
@@ -381,17 +398,3 @@ def _backend_of(path: Path) -> str:
         return load_file(path, VariantFile).backend
     except ConfigError:
         return "llama"
-
-
-def _written(variant: VariantFile) -> bytes:
-    """Write a variant as a person would: only what was set, numbers as numbers."""
-    data = variant.model_dump(mode="python", by_alias=True, exclude_unset=True)
-    data |= {"name": variant.name, "backend": variant.backend}
-    return (json.dumps(data, indent=2, ensure_ascii=False, default=_plain) + "\n").encode()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        # A float where that is exactly the number that was meant, else its digits as text, which reads back exactly.
-        return float(value) if Decimal(repr(float(value))) == value else str(value)
-    raise TypeError(f"not JSON: {type(value).__name__}")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import os
+import site
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Final
@@ -131,7 +134,7 @@ def resolve_adapter(
         )
     path = contained(spec.path, found, f"adapters[{index}].path")
     record_file = path.parent / "adapter.json"
-    record = load_file(record_file, AdapterRecord) if record_file.is_file() else None
+    record = load_file(record_file, AdapterRecord) if os.path.lexists(record_file) else None
     if record and spec.digest and record.digest != spec.digest:
         record = None  # the record speaks of other bytes than the variant asks for
     known: dict[str, object] = {}
@@ -183,6 +186,8 @@ def package_file(reference: str, file: str, field: str) -> Path:
         spec = importlib.util.find_spec(package) if "." not in package else None
     except (ImportError, ValueError):
         spec = None
+    if spec is not None and not _is_installed(spec):
+        spec = None  # a folder of that name where the process happens to stand is nobody's installed package
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError(
             f"the Python package `{package}` is not installed beside Warmline",
@@ -202,6 +207,14 @@ def package_file(reference: str, file: str, field: str) -> Path:
             remedy="Name a file inside the package",
         )
     return path
+
+
+def _is_installed(spec: importlib.machinery.ModuleSpec) -> bool:
+    places = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()}
+    if site.ENABLE_USER_SITE:
+        places.add(site.getusersitepackages())
+    where = os.path.realpath(spec.origin or "")
+    return any(Path(where).is_relative_to(os.path.realpath(place)) for place in places if place)
 
 
 def contained(text: str, found: Found, field: str) -> Path:

@@ -35,6 +35,7 @@ _FILES = _section(
     ("folder", "folders:files_of", "A model folder must hold a whole exported model, and nothing but files."),
     ("digest", "check_digest", "Bytes that were promised or installed must be those that are there."),
     ("changing", "digests:DigestCache.digest_descriptor", "A file that changes while it is hashed has no digest yet."),
+    ("stopped", "digests:hash_descriptor", "A process that wants to end does not wait for a long file to be hashed."),
 )
 
 _GGUF = _section(
@@ -241,6 +242,7 @@ _VARIANT = _section(
     "registry",
     ("unknown", "Store.find", "A variant that is asked for exists; nothing else answers in its place."),
     ("no_effect", "host.resident:Residents._check_effect", "An adapter that moves no logit is not passed off as one."),
+    ("same_adapter", "verified:_check_unlike", "llama.cpp takes the same content once, and drops the second scale."),
     ("nan_effect", "host.resident:Residents._check_effect", "An adapter under which the output is NaN is not used."),
 )
 
@@ -249,7 +251,11 @@ _CATALOG = _section(
     "catalog",
     ("unknown", "Catalog.find", "An entry that is asked for is in the catalog."),
     ("ambiguous", "Catalog.find", "Of two entries with one name, the person says which."),
-    ("digest", "_strict", "What a catalog vouches for, it names by digest: the artifact and, for an adapter, its base."),
+    (
+        "digest",
+        "_strict",
+        "What a catalog vouches for, it names by digest: the artifact and, for an adapter, its base.",
+    ),
     ("source", "_strict", "What is not installed yet has a source in the catalog itself, never in an artifact."),
     ("conflict", "_check_installed", "A name that is taken by other bytes is not taken over."),
 )

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from filelock import FileLock
 
-from .digests import is_digest, write_atomically
-from .errors import TrustError
+from .digests import is_digest, open_regular, write_atomically
+from .errors import ArtifactError, TrustError
 
+_MOST_BYTES: Final = 16 << 20
 Entries = dict[str, dict[str, str]]
 By = Literal["user", "install"]
 
@@ -97,22 +99,23 @@ class TrustStore:
 
     def _read(self) -> dict[str, dict[str, str]]:
         try:
-            raw = json.loads(self.path.read_text("utf-8"))
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError) as error:
-            # Unreadable approvals approve nothing; saying so beats overwriting what the user had.
-            raise TrustError(
-                f"the trust store cannot be read: {error}",
-                code="trust.store",
-                file=str(self.path),
-                remedy="Repair the file, or delete it and approve again",
-            ) from None
+            with open_regular(self.path) as fd:
+                raw = json.loads(os.pread(fd, _MOST_BYTES, 0))
+        except ArtifactError as error:
+            if error.code == "artifact.missing":
+                return {}
+            raise self._unreadable(error.message) from None
+        except (OSError, ValueError, RecursionError) as error:
+            raise self._unreadable(str(error)) from None
         if not isinstance(raw, dict):
-            raise TrustError(
-                "the trust store is not a JSON object",
-                code="trust.store",
-                file=str(self.path),
-                remedy="Repair the file, or delete it and approve again",
-            )
+            raise self._unreadable("it is not a JSON object")
         return {key: value for key, value in raw.items() if is_digest(key) and isinstance(value, dict)}
+
+    def _unreadable(self, why: str) -> TrustError:
+        # Unreadable approvals approve nothing; saying so beats overwriting what the user had.
+        return TrustError(
+            f"the trust store cannot be read: {why}",
+            code="trust.store",
+            file=str(self.path),
+            remedy="Repair the file, or delete it and approve again",
+        )

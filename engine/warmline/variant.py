@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -62,7 +63,7 @@ KVType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
 def _checked_scale(value: Decimal) -> Decimal:
     if value == 0:
         raise ValueError("a scale of 0 switches the adapter off; leave the adapter out instead")
-    if abs(value) > MAX_SCALE:
+    if not -MAX_SCALE <= value <= MAX_SCALE:
         raise ValueError(f"a scale must lie within -{MAX_SCALE} and {MAX_SCALE}")
     if len(value.as_tuple().digits) > 20 or value.adjusted() < -9:
         raise ValueError("a scale has at most 20 digits and is at least 0.000000001 in size")
@@ -158,6 +159,19 @@ class VariantFile(FileModel):
         if len(set(names)) != len(names):
             raise ValueError("two adapters have the same name")
         return self
+
+    def to_json(self) -> bytes:
+        """Write the file as a person would: only what was set, numbers as numbers."""
+        data = self.model_dump(mode="python", by_alias=True, exclude_unset=True)
+        data |= {"name": self.name, "backend": self.backend}
+        return (json.dumps(data, indent=2, ensure_ascii=False, default=_plain) + "\n").encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        # A float where that is exactly the number that was meant, else its digits as text, which reads back exactly.
+        return float(value) if Decimal(repr(float(value))) == value else str(value)
+    raise TypeError(f"not JSON: {type(value).__name__}")
 
 
 class Overrides(Model):

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 from cachetools import LRUCache
 
-from .artifacts.gguf import GGUFHeader
-from .artifacts.lora import AdapterSummary
+from .artifacts.gguf import GGUFHeader, read_header
+from .artifacts.lora import AdapterSummary, read_adapter
 from .backends.base import AdapterOnDisk, Backend, BaseFacts, ContextConfig
 from .capacity import Capacity, default_budget, measure
 from .digests import DigestCache, bytes_digest, open_regular, short
-from .errors import BackendError, PromptError, TrustError, WarmlineError
+from .errors import BackendError, PromptError, TrustError, VariantError, WarmlineError
 from .filemodel import Trust
 from .host.wire import AdapterStatus, BackendStatus, BaseStatus, ContextStatus, VariantStatus
 from .identity import AdapterIdentity, Identity, exact_decimal
@@ -152,6 +152,7 @@ class Verifier:
         for index, spec in enumerate(variant.adapters):
             with _blamed(variant, f"adapters[{index}]"):
                 adapters.append(self._adapter(spec, base_digest))
+        _check_unlike(variant, adapters)
         with _blamed(variant, "base"):
             facts = self._backend.facts(variant.base.path, base_digest)
         profile = variant.profile
@@ -182,6 +183,25 @@ class Verifier:
         clamped = n_ctx < profile.n_ctx
         return Verified(variant, identity, tuple(adapters), facts, fim, source, bos, context, clamped, capacity)
 
+    def hash_files(self, variant: ResolvedVariant) -> None:
+        """Hash what is not in the cache of what a variant names; errors are left to `verify`."""
+        for artifact in _artifacts(variant):
+            with suppress(WarmlineError, OSError), open_regular(artifact.path) as fd:
+                if not self._digests.knows(fd):
+                    read_header(fd)
+                    self._digests.digest_descriptor(fd)
+
+    def is_quick(self, variant: ResolvedVariant) -> bool:
+        """Tell whether `verify` has nothing to hash."""
+        try:
+            for artifact in _artifacts(variant):
+                with open_regular(artifact.path) as fd:
+                    if not self._digests.knows(fd):
+                        return False
+        except (WarmlineError, OSError):
+            pass  # `verify` says at once what is wrong
+        return True
+
     def _capacity(
         self, base: str, adapters: list[VerifiedAdapter], n_ctx: int, n_ctx_train: int, context: ContextConfig
     ) -> Capacity:
@@ -209,6 +229,8 @@ class Verifier:
 
     def _base(self, base: ResolvedBase) -> str:
         with open_regular(base.path) as fd:
+            if not self._digests.knows(fd):
+                read_header(fd, label=str(base.path))
             digest = self._digests.digest_descriptor(fd)
             check_digest(digest, base.digest, str(base.path))
             self._check_approved(base, digest)
@@ -218,6 +240,8 @@ class Verifier:
 
     def _adapter(self, spec: ResolvedAdapter, base_digest: str) -> VerifiedAdapter:
         with open_regular(spec.path) as fd:
+            if not self._digests.knows(fd):
+                read_adapter(fd, label=str(spec.path))  # what is no adapter is not worth hashing
             digest = self._digests.digest_descriptor(fd)
             check_digest(digest, spec.digest, str(spec.path))
             self._check_approved(spec, digest)
@@ -240,6 +264,25 @@ class Verifier:
                 code="trust.unapproved",
                 remedy="If you trust where it came from, run in this workspace: warmline trust add --workspace",
             )
+
+
+def _artifacts(variant: ResolvedVariant) -> list[ResolvedBase | ResolvedAdapter]:
+    return [variant.base, *variant.adapters]
+
+
+def _check_unlike(variant: ResolvedVariant, adapters: list[VerifiedAdapter]) -> None:
+    """Refuse the same content twice: llama.cpp would take it once and ignore the second scale."""
+    seen: dict[str, str] = {}
+    for index, adapter in enumerate(adapters):
+        if adapter.digest in seen:
+            raise VariantError(
+                f"adapters `{seen[adapter.digest]}` and `{adapter.spec.name}` hold the same ({short(adapter.digest)})",
+                code="variant.same_adapter",
+                file=variant.file,
+                field=f"adapters[{index}]",
+                remedy="Name it once, with the scale that the two would add up to",
+            )
+        seen[adapter.digest] = adapter.spec.name
 
 
 def _bos(variant: ResolvedVariant, facts: BaseFacts) -> int | None:

@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 from llama_server import find
 
-SCRIPTS = ("typing.py", "startup.py", "documents.py", "llama_server.py")
+SCRIPTS = (
+    *("typing.py", "startup.py", "documents.py", "llama_server.py"),
+    *("switch.py", "restart.py", "overhead.py", "storm.py", "soak.py"),
+)
+LINUX = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are measured through Linux's /proc")
+PEER = pytest.mark.skipif(find() is None, reason="no llama-server to compare with: python bench/llama_server.py build")
 
 
 def bench(repo: Path, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -61,11 +66,12 @@ def test_startup(repo: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.model
-@pytest.mark.skipif(find() is None, reason="no llama-server to compare with: python bench/llama_server.py build")
-@pytest.mark.parametrize("adapter", [None, "acme-style"])
-def test_typing(repo: Path, examples: Path, adapter: str | None) -> None:
+@LINUX
+@PEER
+@pytest.mark.parametrize(("engine", "adapter"), [("host", None), ("host", "acme-style"), ("local", None)])
+def test_typing(repo: Path, examples: Path, engine: str, adapter: str | None) -> None:
     with_adapter = ("--adapter", str(examples / "adapters" / adapter / "adapter.gguf")) if adapter else ()
-    found = report(repo, "typing.py", "--quick", "--same-batches", *with_adapter)
+    found = report(repo, "typing.py", "--quick", "--same-batches", "--engine", engine, *with_adapter)
     one, whole = found["rows"]
     assert one["keys"] == whole["keys"] == 10
     assert one["prompt_tokens"] > 1000
@@ -75,4 +81,75 @@ def test_typing(repo: Path, examples: Path, adapter: str | None) -> None:
     for side in ("warmline", "llama_server"):
         assert one[side]["reused"] > 0.9
         assert 0 < one[side]["first_ms"]["median"] <= one[side]["total_ms"]["median"]
+        assert one[side]["outside_first_ms"]["median"] < one[side]["first_ms"]["median"]
+    assert (found["cpu"].pop("warmline_host_s") is None) == (engine == "local")
     assert all(seconds > 0 for seconds in found["cpu"].values())
+
+
+@pytest.mark.slow
+@pytest.mark.model
+@LINUX
+@PEER
+def test_switch(repo: Path) -> None:
+    """The bench itself fails when A's text changes by the switch, or when A and B give one text."""
+    found = report(repo, "switch.py", "--quick")
+    ours, peer, slots = found["rows"]
+    assert (ours["name"], peer["name"]) == ("warmline", "llama-server")
+    assert min(ours["reused"].values()) > 0.9
+    assert found["restored_from_ram"]["reused_tokens"] == ours["prompt_tokens"] - 1
+    # What is compared is a switch: the peer keeps nothing of another adapter's, unless its client knows the slots.
+    assert (peer["reused"]["B"], peer["reused"]["A again"]) == (0, 0)
+    assert min(slots["reused"].values()) > 0.9
+    assert [target["limit"] for target in found["targets"]] == [0.02]
+
+
+@pytest.mark.slow
+@pytest.mark.model
+@LINUX
+def test_restart(repo: Path) -> None:
+    found = report(repo, "restart.py", "--quick")
+    cold, warm = found["sides"]["cold"], found["sides"]["warm"]
+    assert (cold["reused_tokens"], warm["reused_tokens"]) == (0, warm["prompt_tokens"] - 1)
+    assert found["snapshot_bytes"] > 0
+    assert cold["parts_ms"]["restore"] == 0 < warm["parts_ms"]["restore"]
+    for side in (cold, warm):
+        assert all(side["parts_ms"][part] > 0 for part in ("start", "load", "verify", "probe", "context", "decode"))
+        assert sum(side["parts_ms"].values()) == pytest.approx(side["total_ms"]["median"], rel=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.model
+@LINUX
+def test_overhead(repo: Path) -> None:
+    found = report(repo, "overhead.py", "--quick")
+    assert [row["new_tokens"] for row in found["rows"]] == [1, 1, 16]
+    for row in found["rows"]:
+        assert 0 < row["channel"]["median"] < row["round_trip"]["median"]
+        assert 0 < row["native"]["median"] < row["round_trip"]["median"]
+    assert set(found["calls"]) == {"Info", "Status"}
+
+
+@pytest.mark.slow
+@pytest.mark.model
+@LINUX
+@pytest.mark.parametrize("cold", [False, True])
+def test_storm(repo: Path, cold: bool) -> None:
+    """None of what must hold in a storm is a matter of time: the bench itself fails when something does not."""
+    found = report(repo, "storm.py", "--quick", *(["--cold"] if cold else []))
+    assert found["keys"] == 60
+    assert sum(found["answers"].values()) == 60
+    assert found["decodes_at_once"] == 1
+    assert found["last"]["right"] is True
+    assert all(target["met"] for target in found["targets"])
+    assert all(seconds > 0 for seconds in found["cpu_s"].values())
+
+
+@pytest.mark.slow
+@pytest.mark.model
+@LINUX
+def test_soak(repo: Path) -> None:
+    found = report(repo, "soak.py", "--quick")
+    assert sum(found["ends"].values()) >= found["count"] == 20
+    assert found["curve"][-1]["completions"] == 20
+    assert found["curve"][-1]["contexts"] == 4
+    assert found["decodes_at_once"] == 1

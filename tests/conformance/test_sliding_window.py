@@ -13,6 +13,7 @@ from harness.gemma3_world import cut_world, window_only
 from harness.llama_world import LlamaWorld
 from harness.machine import machine, run_seeded
 from harness.oracle import Oracle
+from harness.replaying import replay
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 from warmline.backends.base import Abort, ContextConfig
@@ -25,7 +26,7 @@ from warmline.prompts.window import Window
 pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 PROGRAMS = settings(
-    max_examples=40,
+    max_examples=25,
     stateful_step_count=8,
     deadline=None,
     derandomize=True,
@@ -48,7 +49,7 @@ def forgetful(tmp_path: Path) -> Iterator[LlamaWorld]:
     """Contexts that forget what the window has passed: here trims and restores fail."""
     with window_only():
         stems = (0, 40, 250, 300, 330)
-        made = cut_world(tmp_path, trims=False, n_ctx=1024, stem_tokens=stems, longest=400)
+        made = cut_world(tmp_path, n_ctx=1024, stem_tokens=stems, longest=400)
         yield made
         made.close()
 
@@ -57,16 +58,16 @@ def test_programs(sliding: LlamaWorld, tmp_path: Path) -> None:
     oracle, tally = Oracle(sliding.replay, samples=2), Counter[str]()
     run_state_machine_as_test(machine(sliding, oracle, tmp_path / "kv", tally), settings=PROGRAMS)
     assert tally["reused:live"] and tally["reused:ram"] and tally["resumed"]
-    assert tally["refused"] == 0
+    assert tally["refused"] == 0, "a context of full size lost what a snapshot needs"
     for identity, lineage, found in oracle.samples:
         assert sliding.elsewhere(identity, lineage) == found
 
 
 def test_programs_where_early_kv_is_lost(forgetful: LlamaWorld, tmp_path: Path) -> None:
     oracle, tally = Oracle(forgetful.replay), Counter[str]()
-    for number in range(15):
+    for number in range(8):
         run_seeded(forgetful, oracle, tmp_path / "kv", tally, f"forgetful:{number}", steps=8)
-    assert tally["reused:live"] and tally["logits compared"] > 50
+    assert tally["reused:live"] and tally["logits compared"] > 25
 
 
 def opened(world: LlamaWorld) -> LlamaSession:
@@ -97,15 +98,16 @@ def test_what_the_window_lost_is_measured_and_computed_anew(forgetful: LlamaWorl
 @pytest.mark.parametrize("tokens", [20, 33, 200])
 def test_a_snapshot_comes_back_with_all_that_may_be_trimmed(sliding: LlamaWorld, tokens: int) -> None:
     prompt = long_prompt(sliding, tokens)
-    session, other = opened(sliding), opened(sliding)
+    session, other, again = opened(sliding), opened(sliding), opened(sliding)
     session.prefill(prompt, Abort()).run()
-    data = session.save()
-    assert other.restore(prompt, data)
+    assert other.restore(prompt, session.save(), session.lineage)
     assert other.prefill([*prompt[: tokens // 2], 7], Abort()).run() == tokens // 2
-    session.prefill([*prompt[: tokens // 2], 7], Abort()).run()
-    np.testing.assert_array_equal(session.logits(), other.logits())
-    session.close()
-    other.close()
+    moved = [*session.lineage, ("moved", tokens), *other.lineage[len(session.lineage) :]]
+    for _ in replay(again, moved):
+        pass
+    np.testing.assert_array_equal(other.logits(), again.logits())
+    for one in (session, other, again):
+        one.close()
 
 
 def test_a_snapshot_that_lost_its_window_is_refused(forgetful: LlamaWorld) -> None:
@@ -136,32 +138,35 @@ def test_bos_stands_in_front_of_every_prompt(sliding: LlamaWorld) -> None:
     assert prompt == [2, *sliding.model.tokenize(TEXT)]
 
 
-class TestWhole:
+@pytest.fixture
+def model() -> Iterator[LlamaModel]:
     """All eighteen layers and a window of 512, as the file is."""
+    path = gemma3.base_path()
+    digests = DigestCache()
+    backend = LlamaBackend(digests)
+    yield backend.load(path, digests.digest(path))
+    backend.close()
 
-    @pytest.fixture(scope="class")
-    def model(self) -> Iterator[LlamaModel]:
-        path = gemma3.base_path()
-        digests = DigestCache()
-        backend = LlamaBackend(digests)
-        yield backend.load(path, digests.digest(path))
-        backend.close()
 
-    def test_beyond_the_window(self, model: LlamaModel) -> None:
-        """Restored, trimmed and typed on after 600 tokens: nothing is prefilled twice, and a replay gives the bits."""
-        config = ContextConfig(n_ctx=1024, threads=1, record=True)
-        session, other, again = [model.open_session([], config) for _ in range(3)]
-        assert isinstance(again, LlamaSession)
-        prompt = [2, *(model.tokenize(TEXT) * 40)][:600]
-        session.prefill(prompt, Abort()).run()
-        session.decode(7, Abort())
-        assert other.restore(session.tokens, session.save(), session.lineage)
-        longer = [*prompt[:590], *model.tokenize("# and on")]
-        assert session.prefill(longer, Abort()).run() == 590
-        assert other.prefill(longer, Abort()).run() == 590
-        again.replay(session.lineage)
-        np.testing.assert_array_equal(session.logits(), again.logits())
-        # Restored KV lies in other cells: sums come in another order, and the choice of the next token stays.
-        assert int(np.argmax(other.logits())) == int(np.argmax(session.logits()))
-        for one in (session, other, again):
-            one.close()
+def test_the_whole_base_beyond_its_window(model: LlamaModel) -> None:
+    """Restored, trimmed and typed on after 600 tokens: nothing is prefilled twice, and a replay gives the bits."""
+    config = ContextConfig(n_ctx=1024, threads=1, record=True)
+    session, other, again, moved = [model.open_session([], config) for _ in range(4)]
+    assert isinstance(again, LlamaSession) and isinstance(moved, LlamaSession)
+    prompt = [2, *(model.tokenize(TEXT) * 40)][:600]
+    session.prefill(prompt, Abort()).run()
+    session.decode(7, Abort())
+    begun = list(session.lineage)
+    assert other.restore(session.tokens, session.save(), begun)
+    longer = [*prompt[:590], *model.tokenize("# and on")]
+    assert session.prefill(longer, Abort()).run() == 590
+    assert other.prefill(longer, Abort()).run() == 590
+    again.replay(session.lineage)
+    np.testing.assert_array_equal(session.logits(), again.logits())
+    for _ in replay(moved, [*begun, ("moved", 601), *other.lineage[len(begun) :]]):
+        pass
+    np.testing.assert_array_equal(other.logits(), moved.logits())
+    # Sums in another order move logits as another split into batches does; KV of other tokens moves them by 10.
+    assert abs(session.logits() - other.logits()).max() < 3
+    for one in (session, other, again, moved):
+        one.close()

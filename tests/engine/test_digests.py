@@ -24,7 +24,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls: list[int] = []
     real = digests.hash_descriptor
 
-    def counted(fd: int) -> str:
+    def counted(fd: int, *_stop: object) -> str:
         calls.append(fd)
         return real(fd)
 
@@ -85,7 +85,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path, monkey
     file = tmp_path / "model.gguf"
     file.write_bytes(b"x")
 
-    def meddle(fd: int) -> str:
+    def meddle(fd: int, *_stop: object) -> str:
         file.write_bytes(b"yy")
         return "sha256:" + "0" * 64
 

@@ -145,10 +145,26 @@ def test_a_package_that_is_absent_says_how_to_install_it(store: Store) -> None:
 
 
 def test_a_package_cannot_be_climbed_out_of(store: Store) -> None:
-    own(store, "acme", base={"package": "json:../os.py"})
+    own(store, "acme", base={"package": "pydantic:../x.gguf"})
     with pytest.raises(ConfigError) as caught:
         store.resolve("acme")
     assert caught.value.code == "config.path"
+
+
+def test_a_folder_of_that_name_is_no_installed_package(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("namespaced", "regular"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.gguf").write_bytes(b"")
+    (tmp_path / "regular/__init__.py").write_text("raise SystemExit")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")
+    for name in ("namespaced", "regular"):
+        own(store, "acme", base={"package": f"{name}:x.gguf"})
+        with pytest.raises(ConfigError) as caught:
+            store.resolve("acme")
+        assert caught.value.code == "config.package"
 
 
 def test_a_file_must_say_its_own_name(store: Store) -> None:
@@ -207,3 +223,10 @@ def test_damaged_approvals_approve_nothing_and_are_not_overwritten(tmp_path: Pat
             act()
         assert caught.value.code == "trust.store"
     assert store.path.read_text() == damage
+
+
+def test_a_fifo_for_the_trust_store_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "trust.json")
+    with pytest.raises(WarmlineError) as caught:
+        TrustStore(tmp_path / "trust.json").entries()
+    assert caught.value.code == "trust.store"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_tools import acme, check, filled, openvino_model, peft, state
 from tiny_base import LLAMA, base_of
+from warmline import changes
 from warmline.digests import DigestCache, bytes_digest
 from warmline.errors import ArtifactError, StoreError, WarmlineError
 from warmline.folders import digest_folder
@@ -353,6 +355,38 @@ def test_a_base_that_changed_since_it_was_installed_takes_no_adapter(tmp_path: P
     store.add_model(file, "base")
     write_base(file, weights=b"\x02")
     refused("artifact.digest", store.add_adapter, write_adapter(tmp_path / "a.gguf"), "a", base="base")
+
+
+def test_a_base_that_is_replaced_while_an_adapter_is_checked(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.remove_variant("acme")
+    store.add_model(write_base(tmp_path / "other.gguf", weights=b"\x05"), "other")
+    newer = write_base(tmp_path / "newer.gguf", weights=b"\x06")
+    replaced = []
+
+    def replace(name: str) -> None:
+        if name == "built" and not replaced:
+            replaced.append(1)
+            store.remove_model("other")
+            store.add_model(newer, "other")
+
+    monkeypatch.setattr(changes, "step", replace)
+    refused("store.changed", store.add_adapter, tmp_path / "style.gguf", "new", base="other")
+    assert [each.name for each in store.list_adapters()] == ["style"]
+
+
+def test_whatever_else_the_disk_refuses(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = state(store.home)
+
+    def failing(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", failing)
+    error = refused("store.failed", store.add_model, tmp_path / "base.gguf", "new", copy=True)
+    assert "Input/output error" in error.message
+    monkeypatch.undo()
+    assert state(store.home) == before
 
 
 # ---- variants ----

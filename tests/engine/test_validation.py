@@ -25,7 +25,7 @@ from warmline.artifacts.gguf import read_header
 from warmline.artifacts.lora import read_adapter
 from warmline.artifacts.peft import read_peft
 from warmline.artifacts.safetensors import parse_header
-from warmline.digests import DigestCache, open_regular
+from warmline.digests import DigestCache, hash_descriptor, open_regular
 from warmline.errors import ArtifactError, WarmlineError
 from warmline.registry import Expectation, Store
 from warmline.rules import RULES, SECTIONS
@@ -154,15 +154,21 @@ def changing(folder: Path) -> None:
 
     real = digests.hash_descriptor
 
-    def hashing(fd: int) -> str:
+    def hashing(fd: int, *more: Any) -> str:
         (folder / "x").write_bytes(b"b" * 11)
-        return real(fd)
+        return real(fd, *more)
 
     digests.hash_descriptor = hashing
     try:
         Growing().digest(folder / "x")
     finally:
         digests.hash_descriptor = real
+
+
+def stopped(folder: Path) -> None:
+    (folder / "x").write_bytes(b"x")
+    with open_regular(folder / "x") as fd:
+        hash_descriptor(fd, lambda: True)
 
 
 def no_memory(offset: int, count: int) -> bytes:
@@ -212,6 +218,7 @@ CASES: dict[str, list[Make]] = {
     "artifact.folder": [folder_without_weights],
     "artifact.digest": [lambda f: check_digest(OTHER, THIS, "x")],
     "artifact.changing": [changing],
+    "artifact.stopped": [stopped],
     # bases
     "artifact.base.types": [
         base(w.kv("llama.context_length", w.F32, struct.pack("<f", 1.0))),

@@ -80,6 +80,19 @@ BAD = {
     "a digest that is none": (adapter(digest="sha256:xyz"), "config.field", "adapters[0].digest", "Correct"),
     "n_ctx too small": (variant(profile={"n_ctx": 1}), "config.field", "profile.n_ctx", "Correct"),
     "an unknown backend": (variant(backend="cloud"), "config.field", "backend", "Correct"),
+    "a number that fills the memory": (
+        variant(profile={"n_ctx": 7}).replace("7}", "1e999999999}"),
+        "config.json",
+        None,
+        "UTF-8 JSON",
+    ),
+    "an impossible exponent": (
+        adapter(scale=7).replace("7}", "1e999999999999999999999}"),
+        "config.json",
+        None,
+        "UTF-8 JSON",
+    ),
+    "an exponent in a text": (adapter(scale="1e999999999"), "config.field", "adapters[0].scale", "Correct"),
     "deep nesting": ("[" * 100_000, "config.json", None, "UTF-8 JSON"),
     "not UTF-8": (b"\xff\xfe{}", "config.json", None, "UTF-8 JSON"),
 }

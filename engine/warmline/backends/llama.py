@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..artifacts.gguf import GGUFHeader, read_header
-from ..digests import DigestCache, open_regular, short
+from ..digests import DigestCache, file_key, open_regular, short
 from ..errors import ArtifactError, BackendError
 from ..prompts.memo import TokenMemo
 from .base import AdapterOnDisk, BaseFacts, ContextConfig, Session
@@ -61,8 +61,14 @@ class LlamaBackend:
 
     def load(self, path: Path, digest: str, progress: Callable[[float], None] | None = None) -> LlamaModel:
         """See `Backend.load`."""
-        with _opened(path, digest, self._digests) as (fd, header):
-            pointer = _load_model(fd, path, progress=progress)
+        pointer = None
+        try:
+            with _opened(path, digest, self._digests) as (fd, header):
+                pointer = _load_model(fd, path, progress=progress)
+        except ArtifactError:
+            if pointer:
+                llama().llama_model_free(pointer)
+            raise
         model = LlamaModel(pointer, digest, header, self._digests)
         self._models.append(model)
         return model
@@ -90,7 +96,15 @@ def _opened(path: Path, digest: str, digests: DigestCache) -> Iterator[tuple[int
                 remedy="Ask again to use the new content, or put the old file back",
             )
         header = read_header(fd, label=str(path))
+        key = file_key(fd)
         yield fd, header
+        if file_key(fd) != key:
+            raise ArtifactError(
+                "the file changed while it was loaded",
+                code="artifact.changing",
+                file=str(path),
+                remedy="Wait until the copy or download is complete, then ask again",
+            )
 
 
 def _load_model(
@@ -99,6 +113,9 @@ def _load_model(
     lib = llama()
     params = lib.llama_model_default_params()
     params.n_gpu_layers = 0
+    # Read, never mapped: a mapped file that somebody truncates ends the process, and one that somebody rewrites gives
+    # other weights under the identity of the old ones.
+    params.load_mode = lib.LLAMA_LOAD_MODE_NONE
     params.vocab_only = vocab_only
     if progress is not None:
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -40,7 +41,7 @@ class LocalEngine:
         from ..settings import usable_settings
 
         trust = TrustStore(home / "trust.json")
-        digests = DigestCache(home / "cache" / "digests.json")
+        digests = self._digests = DigestCache(home / "cache" / "digests.json")
         self._crashes = CrashLedger(home / "crashes") if host else None
         if self._crashes is not None:
             self._crashes.open()
@@ -57,6 +58,7 @@ class LocalEngine:
 
     async def complete(self, request: CompletionRequest) -> AsyncIterator[Event]:
         """See `EngineClient.complete`."""
+        await self._hashed(request.variant)
         receiver = _QueueReceiver(asyncio.get_running_loop())
         async with contextlib.aclosing(_events(receiver, self._service.complete(request, receiver))) as events:
             async for event in events:
@@ -64,6 +66,7 @@ class LocalEngine:
 
     async def chat(self, request: ChatRequest) -> AsyncIterator[Event]:
         """See `EngineClient.chat`."""
+        await self._hashed(request.variant)
         receiver = _QueueReceiver(asyncio.get_running_loop())
         async with contextlib.aclosing(_events(receiver, self._service.chat(request, receiver))) as events:
             async for event in events:
@@ -75,10 +78,12 @@ class LocalEngine:
 
     async def describe(self, variant: ResolvedVariant) -> VariantStatus:
         """See `EngineClient.describe`."""
+        await self._hashed(variant)
         return await asyncio.to_thread(self._service.describe, variant)
 
     async def load(self, variant: ResolvedVariant, client: str = "") -> VariantStatus:
         """See `EngineClient.load`."""
+        await self._hashed(variant)
         return await self._settled(lambda done, failed: self._service.load(variant, client, done, failed))
 
     async def status(self, client: str = "") -> EngineStatus:
@@ -104,6 +109,7 @@ class LocalEngine:
 
     async def close(self) -> None:
         """See `EngineClient.close`."""
+        self._digests.stop()
         await asyncio.to_thread(self._service.close)
         if self._crashes is not None:
             self._crashes.close()
@@ -123,6 +129,21 @@ class LocalEngine:
     def save(self) -> None:
         """Write the hottest KV to disk when nothing else is to do."""
         self._service.save()
+
+    async def _hashed(self, variant: ResolvedVariant) -> None:
+        """Wait until what the variant names is hashed; giving up waiting is always possible."""
+        if self._service.is_quick(variant):
+            return
+        loop = asyncio.get_running_loop()
+        done = asyncio.Event()
+
+        def work() -> None:
+            self._service.hash_files(variant)
+            _call(loop, lambda _none: done.set(), None)
+
+        # Not the loop's pool: a process that ends waits for those threads.
+        threading.Thread(target=work, name="warmline-hash", daemon=True).start()
+        await done.wait()
 
     async def _settled(
         self, begin: Callable[[Callable[[T], None], Callable[[WarmlineError], None]], Callable[[], None]]

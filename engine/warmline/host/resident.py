@@ -73,6 +73,14 @@ class Residents:
         with self._verifying:
             return self._verifier.verify(variant)
 
+    def is_quick(self, variant: ResolvedVariant) -> bool:
+        """See `Verifier.is_quick`; may be called from any thread."""
+        return self._verifier.is_quick(variant)
+
+    def hash_files(self, variant: ResolvedVariant) -> None:
+        """See `Verifier.hash_files`; may be called from any thread, and holds up nobody else."""
+        self._verifier.hash_files(variant)
+
     def describe(self, verified: Verified) -> VariantStatus:
         """Describe a variant, with the effects that were measured so far; may be called from any thread."""
         base = verified.identity.base

@@ -132,6 +132,14 @@ class EngineService:
         self._scheduler.submit(job)
         return lambda: self._scheduler.cancel(job)
 
+    def is_quick(self, variant: ResolvedVariant) -> bool:
+        """Tell whether a request for this variant has nothing to hash first."""
+        return self._residents.is_quick(variant)
+
+    def hash_files(self, variant: ResolvedVariant) -> None:
+        """Hash what a variant names, outside of the engine's thread: a huge file holds up nobody else. Blocks."""
+        self._residents.hash_files(variant)
+
     def describe(self, variant: ResolvedVariant) -> VariantStatus:
         """Verify a variant and say what would answer. Blocks while files are hashed; raises `WarmlineError`."""
         return self._residents.describe(self._residents.verify(variant))
@@ -371,7 +379,6 @@ class EngineService:
         finally:
             self._pool.unpin(identity, place)
             self._board.engine(State.READY)
-        once.done(result.outcome, result.text, result.predicted_tokens)
         kind, name = str(place[0]), verified.variant.name
         seconds = once.elapsed_ms / 1000
         self.metrics.ended(kind, name, seconds=seconds, predicted=result.predicted_tokens, outcome=result.outcome)
@@ -395,6 +402,7 @@ class EngineService:
                     outcome=result.outcome,
                 ),
             )
+        once.done(result.outcome, result.text, result.predicted_tokens)
 
 
 def _step(steps: Generator[None, None, Result]) -> Result | None:

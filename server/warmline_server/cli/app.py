@@ -14,6 +14,7 @@ from warmline.errors import WarmlineError
 from . import (
     adapter,
     cache,
+    catalog,
     chat,
     complete,
     config,
@@ -50,6 +51,7 @@ model.app.command("pull")(pull.command)
 app.add_typer(model.app, name="model", epilog=HELP)
 app.add_typer(adapter.app, name="adapter", epilog=HELP)
 app.add_typer(variant.app, name="variant", epilog=HELP)
+app.add_typer(catalog.app, name="catalog", epilog=HELP)
 app.add_typer(config.app, name="config", epilog=HELP)
 app.add_typer(trust.app, name="trust", epilog=HELP)
 app.add_typer(engine.app, name="engine", epilog=HELP)

@@ -68,6 +68,7 @@ def _all(deep: bool) -> Iterator[Check]:
         ("settings", lambda: storage.settings(store)),
         ("variants", lambda: VariantChecks(store, None if deep else began + _VARIANTS, deep=deep).run()),
         ("trust", lambda: storage.approvals(home)),
+        ("catalogs", lambda: storage.catalogs(home)),
         ("engine", lambda: engine.host(home)),
         ("quarantine", lambda: engine.quarantine(home)),
         ("KV on disk", lambda: storage.snapshots(home)),

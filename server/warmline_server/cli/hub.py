@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -95,17 +95,32 @@ def look(reference: str, revision: str | None, backend: str | None) -> Offer:
         remedy = "Write it as OWNER/NAME or OWNER/NAME:FILE"
         raise WarmlineError("this names no repository", code="hub.reference", field=reference[:200], remedy=remedy)
     repo, wanted = matched["repo"], matched["file"]
-    hub = library()
+    info, files = _ask(repo, revision, reference)
+    chosen, folder = _chosen(reference, files, wanted, backend)
+    return _offer(repo, info, chosen, folder=folder)
+
+
+def look_files(repo: str, names: Sequence[str]) -> Offer:
+    """Ask the hub for certain files of a repository, as one folder; errors as in `look`."""
+    info, files = _ask(repo, None, repo)
+    for name in names:
+        if name not in files:
+            raise _unsure(f"the repository has no file `{name[:200]}`", "hub.unknown", repo, files)
+    return _offer(repo, info, tuple(files[name] for name in names), folder=True)
+
+
+def _ask(repo: str, revision: str | None, reference: str) -> tuple[Any, dict[str, Remote]]:
     with _typed(reference):
-        info = hub.HfApi(library_name="warmline").model_info(repo, revision=revision, files_metadata=True)
+        info = library().HfApi(library_name="warmline").model_info(repo, revision=revision, files_metadata=True)
     if not _COMMIT.fullmatch(str(info.sha)):
         raise _failed("the hub names no commit", reference)
-    files = {each.rfilename: _remote(each, reference) for each in info.siblings or ()}
-    chosen, folder = _chosen(reference, files, wanted, backend)
-    endpoint = hub.constants.ENDPOINT
+    return info, {each.rfilename: _remote(each, reference) for each in info.siblings or ()}
+
+
+def _offer(repo: str, info: Any, chosen: tuple[Remote, ...], *, folder: bool) -> Offer:
     inner = "" if folder else f"/{chosen[0].name}"
     licence = getattr(info.card_data, "license", None) if info.card_data else None
-    origin = f"{endpoint}/{repo}/tree/{info.sha}{inner}"
+    origin = f"{library().constants.ENDPOINT}/{repo}/tree/{info.sha}{inner}"
     return Offer(repo, info.sha, chosen, folder, origin, str(licence or ""))
 
 

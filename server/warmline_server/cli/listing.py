@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,7 +160,7 @@ class _Reader:
         digest = spec.digest or (record.digest if record else None)
         if found.workspace and digest not in self._approved:
             trust = UNAPPROVED
-        return AdapterPart(spec.name, exact_decimal(spec.scale), trust)
+        return AdapterPart(spec.name, _scale(spec.scale), trust)
 
     def _model(self, backend: str, name: str) -> ModelRecord:
         key = (backend, name)
@@ -181,3 +183,8 @@ def _weakness(trust: str) -> int:
     if trust.endswith("unverified"):
         return 2
     return 0 if trust.startswith("curated") else 1
+
+
+@lru_cache(maxsize=64)
+def _scale(scale: Decimal) -> str:
+    return exact_decimal(scale)

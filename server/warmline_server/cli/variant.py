@@ -199,6 +199,7 @@ def diff(
 ) -> None:
     """Say which fields of identity differ between two variants: while one does, they share no KV."""
     from warmline.digests import short
+    from warmline.identity import differences
 
     from . import tables
     from .selection import select
@@ -207,17 +208,13 @@ def diff(
     output = Output(as_json)
     with output.working(f"Verifying {a} and {b}"):
         one, other = (verified(output, select(folder, name).variant).identity for name in (a, b))
-    mine, theirs = dict(one.fields()), dict(other.fields())
-    fields = [
-        {"field": field, "a": mine.get(field), "b": theirs.get(field)}
-        for field in dict.fromkeys([*mine, *theirs])
-        if mine.get(field) != theirs.get(field)
-    ]
+    found = differences(one.fields(), other.fields())
     if as_json:
         names = {"a": {"variant": a, "identity": one.digest}, "b": {"variant": b, "identity": other.digest}}
-        output.json(names | {"same": not fields, "fields": fields})
-    elif fields:
-        cells = [[str(row["field"]), _value(row["a"]), _value(row["b"])] for row in fields]
+        rows = [{"field": each.field, "a": each.one, "b": each.other} for each in found]
+        output.json(names | {"same": not found, "fields": rows})
+    elif found:
+        cells = [[each.field, _value(each.one), _value(each.other)] for each in found]
         tables.rows(output, ("field", f"{a} {short(one.digest)}", f"{b} {short(other.digest)}"), cells)
     else:
         output.note(cell(f"{a} and {b} are the same identity {short(one.digest)}: they share KV"))

@@ -27,7 +27,7 @@ def kv_of_another_adapter_is_restored(world: LlamaWorld) -> AbstractContextManag
 
     def best(self: SnapshotStore, identity: Identity, prompt: Sequence[int]) -> tuple[Snapshot, int] | None:
         found = max(self, key=lambda one: common_prefix(one.tokens, prompt), default=None)
-        return found and (found, common_prefix(found.tokens, prompt))
+        return None if found is None else (found, common_prefix(found.tokens, prompt))
 
     return patch.object(SnapshotStore, "best", best)
 

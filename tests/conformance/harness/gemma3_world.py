@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,12 @@ def cut_world(folder: Path, **options: Any) -> LlamaWorld:
     base = cut(base_path(), folder / "base.gguf", LAYERS, changed)
     first = write_adapter(folder / "a-0.gguf")
     versions = {"a": (first, negated(first, folder / "a-1.gguf"))}
-    return LlamaWorld(folder, base, versions, VARIANTS, moves=True, **options)
+    return LlamaWorld(folder, base, versions, VARIANTS, trims=False, moves=True, **options)
 
 
 def write_adapter(path: Path) -> Path:
     """Write an adapter of seeded noise on every query projection: nobody has trained one that may be kept here."""
-    shapes = {}
+    shapes: dict[str, tuple[Sequence[int], int]] = {}
     for layer in range(LAYERS):
         shapes[f"blk.{layer}.attn_q.weight.lora_a"] = ([HIDDEN, RANK], TENSOR_F16)
         shapes[f"blk.{layer}.attn_q.weight.lora_b"] = ([RANK, HEADS], TENSOR_F16)

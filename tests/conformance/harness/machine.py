@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,10 @@ def machine(
     class Programs(RuleBasedStateMachine):
         run: Run | None = None
 
-        @initialize(**{name: st.sampled_from(values) for name, values in LIMITS.items()})
-        def start(self, **limits: int) -> None:
+        def _start(self, **limits: Any) -> None:
             self.run = Run(world, oracle, folder, tally, strict=strict, **limits)
+
+        start = _decorated(initialize, LIMITS, _start)
 
         def teardown(self) -> None:
             if self.run is not None:
@@ -43,7 +45,11 @@ def _rule(op: Op) -> Any:
         self.run.do(op.name, arguments)
 
     step.__name__ = op.name
-    return rule(**{name: st.sampled_from(values) for name, values in op.arguments.items()})(step)
+    return _decorated(rule, op.arguments, step)
+
+
+def _decorated(decorator: Any, arguments: Mapping[str, Sequence[object]], function: Callable[..., None]) -> Any:
+    return decorator(**{name: st.sampled_from(values) for name, values in arguments.items()})(function)
 
 
 def run_seeded(world: World, oracle: Oracle, folder: Path, tally: Counter[str], seed: str, *, steps: int) -> None:

@@ -105,8 +105,8 @@ class Watched:
         origin = self._journal.find(self.identity, data)
         if self._journal.strict:
             assert tuple(tokens) == origin.tokens, "KV of other tokens"
-        lineage = (*origin.lineage, ("moved", len(origin.tokens))) if self._moves else origin.lineage
-        return self.inner.restore(tokens, data, cast("tuple[Step, ...]", lineage))
+        calls: Lineage = (*origin.lineage, ("moved", len(origin.tokens))) if self._moves else origin.lineage
+        return self.inner.restore(tokens, data, cast("tuple[Step, ...]", calls))
 
     def close(self) -> None:
         self.inner.close()

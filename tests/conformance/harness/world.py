@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from warmline.backends.base import Session, Step
 from warmline.identity import Identity
@@ -137,7 +137,7 @@ LIMITS: dict[str, Sequence[int]] = {
 
 def random_program(
     world: World, rng: random.Random, steps: int
-) -> tuple[dict[str, int], list[tuple[str, dict[str, object]]]]:
+) -> tuple[dict[str, Any], list[tuple[str, dict[str, object]]]]:
     """Draw the limits and the steps of one program."""
     limits = {name: rng.choice(values) for name, values in LIMITS.items()}
     known = operations(world)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -356,6 +357,18 @@ def test_a_file_that_changed_after_it_was_verified_is_not_loaded(model: LlamaMod
     with pytest.raises(ArtifactError) as caught:
         model.open_session([verified], ContextConfig(n_ctx=256))
     assert caught.value.code == "artifact.digest"
+
+
+def test_a_base_that_is_cut_or_rewritten_while_it_is_resident_changes_nothing(
+    backend: LlamaBackend, model: LlamaModel, tmp_path: Path
+) -> None:
+    path = tmp_path / "base.gguf"
+    shutil.copyfile(base_path(), path)
+    resident = backend.load(path, DIGESTS.digest(path))
+    assert str(path) not in Path("/proc/self/maps").read_text()
+    with path.open("r+b") as file:
+        file.truncate(1000)
+    assert complete(resident, TEXT) == complete(model, TEXT)
 
 
 def test_what_llama_cpp_refuses_comes_with_its_own_words(model: LlamaModel, tmp_path: Path) -> None:

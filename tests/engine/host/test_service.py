@@ -504,6 +504,22 @@ def test_an_empty_document_has_a_prompt(bench: Bench) -> None:
     assert bench.complete(bench.variant(fim={"order": "prefix-only"}), "").done.outcome is Outcome.STOP
 
 
+def test_the_same_content_twice_is_refused(bench: Bench, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.gguf"
+    copy.write_bytes(bench.a.read_bytes())
+    heard = bench.complete(bench.variant(bench.a, copy))
+    assert heard.failure
+    assert (heard.failure.code, heard.failure.field) == ("variant.same_adapter", "adapters[1]")
+
+
+def test_what_is_no_adapter_is_not_hashed(bench: Bench) -> None:
+    with bench.a.open("wb") as file:
+        file.truncate(1 << 42)
+    heard = bench.complete(bench.variant(bench.a))
+    assert heard.failure
+    assert heard.failure.code == "artifact.gguf.magic"
+
+
 def test_an_adapter_made_for_another_base_is_refused(bench: Bench) -> None:
     variant = bench.variant(bench.a)
     declared = DeclaredBase(name="another", digest="sha256:" + "3" * 64)

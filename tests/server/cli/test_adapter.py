@@ -100,7 +100,7 @@ def test_a_needed_adapter_stays(warmline: Run, home: Path, tmp_path: Path) -> No
         (["base.gguf", "--base", "base"], "artifact."),
         (["style.gguf", "--base", "other"], "store.unknown_model"),
         (["style.gguf", "--base", "base", "--name", "../x"], "store.name"),
-        (["style.gguf", "--base", "../base"], "store.name"),
+        (["style.gguf", "--base", "../base"], "store.unknown_model"),
     ],
     ids=["missing", "a base", "unknown base", "name", "base's name"],
 )

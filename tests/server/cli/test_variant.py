@@ -101,7 +101,7 @@ def test_a_workspace_cannot_name_files_outside_itself(warmline: Run, store: Stor
     ("arguments", "code", "field"),
     [
         (["--base", "other"], "store.unknown_model", "name"),
-        (["--base", "../base"], "store.name", None),
+        (["--base", "../base"], "store.unknown_model", "name"),
         (["--base", "base", "--adapter", "gone"], "store.unknown_adapter", "name"),
         (["--base", "base", "--adapter", "style@0"], "config.field", "adapters[0].scale"),
         (["--base", "base", "--adapter", "style@nan"], "config.field", "adapters[0].scale"),

@@ -52,7 +52,7 @@ end
 vim.defer_fn(function()
   press('A<F5>')
   when(function() return vim.fn.pumvisible() == 1 end, function()
-    press(vim.env.KEYS .. '<C-y>')
+    press((vim.env.KEYS or '') .. '<C-y>')
     when(function() return #commands > 0 end, function()
       local row, column = unpack(vim.api.nvim_win_get_cursor(0))
       local lines = vim.api.nvim_buf_get_lines(0, 0, -1, false)

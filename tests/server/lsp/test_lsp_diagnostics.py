@@ -11,7 +11,8 @@ import pytest
 from lsprotocol import types
 from scripted import Room
 from warmline.errors import ArtifactError, BackendError, VariantError, WarmlineError
-from warmline_server.lsp.diagnostics import DiagnosticsBoard, blame, diagnostic
+from warmline_server.lsp.diagnostics import DiagnosticsBoard, blame, diagnose, diagnostic
+from warmline_server.lsp.initialize import Client
 from warmline_server.lsp.variants import Place
 
 Make = Callable[..., Room]
@@ -148,6 +149,36 @@ async def test_ranges_are_in_the_sessions_encoding(room: Make) -> None:
     assert fault is not None
     ends = [diagnostic(caught.value, fault, e).range.end.character for e in ("utf-8", "utf-16", "utf-32")]
     assert ends == [1 + 6, 1 + 4, 1 + 3]
+
+
+@pytest.mark.parametrize("related", [True, False])
+async def test_the_workspace_file_points_at_the_variant_files_problem(room: Make, related: bool) -> None:
+    one = room()
+    adapters(one, scale=5)
+    place = one.session.variants.place(one.uri())
+    assert isinstance(place, Place)
+    with pytest.raises(WarmlineError) as caught:
+        one.session.variants.resolve(place)
+    (file, there), (config, here) = diagnose(caught.value, place, None, Client(related_information=related))
+    assert (file, config) == (one.variant_path("acme"), one.config)
+    assert (marked(file, there), marked(config, here)) == ("5", '"acme"')
+    assert there.message in here.message
+    if related:
+        [information] = here.related_information or []
+        assert information.location == types.Location(file.as_uri(), there.range)
+    else:
+        assert here.related_information is None
+
+
+async def test_what_is_wrong_with_the_workspace_file_is_said_once(room: Make) -> None:
+    one = room()
+    one.select("acne")
+    place = one.session.variants.place(one.uri())
+    assert isinstance(place, Place)
+    with pytest.raises(WarmlineError) as caught:
+        one.session.variants.resolve(place)
+    [(path, _)] = diagnose(caught.value, place, None, Client())
+    assert path == one.config
 
 
 def test_a_file_that_two_places_blame_keeps_the_others_error() -> None:

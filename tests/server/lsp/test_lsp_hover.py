@@ -15,7 +15,7 @@ from scripted import Room
 from warmline.errors import ArtifactError
 from warmline_server.lsp.hover import hover
 from warmline_server.lsp.initialize import Client
-from warmline_server.lsp.markdown import escape, plain, table
+from warmline_server.lsp.markdown import escape, fenced, plain, table
 
 Make = Callable[..., Room]
 MARKDOWN = Client(markdown=True)
@@ -40,11 +40,27 @@ async def test_variant_files_show_themselves_in_the_store_and_in_the_workspace(r
     one = room()
     shown = await ask(one, one.variant_path("plain"))
     assert shown.contents.kind == types.MarkupKind.PlainText
-    assert "Variant: plain" in shown.contents.value
-    assert "Adapters: none" in shown.contents.value
+    assert "Variant   plain\n" in shown.contents.value
+    assert "Adapters  none\n" in shown.contents.value
     own = one.root / ".warmline" / "variants" / "mine.json"
     one.write(own, {"name": "mine", "base": {"path": "../b.gguf"}})
-    assert "Variant: mine" in (await ask(one, own)).contents.value
+    shown = (await ask(one, own)).contents.value
+    assert "Variant   mine\n" in shown
+    # People read paths from the workspace on.
+    assert shown.endswith("\nFile      .warmline/variants/mine.json")
+
+
+async def test_who_vouches_for_an_adapter_and_what_it_was_made_for_are_two_rows(room: Make) -> None:
+    one = room()
+    shown = (await ask(one, one.config)).contents.value.splitlines()
+    assert "Trust      user" in shown
+    assert "Made for   unverified: not known to be this base" in shown
+
+
+async def test_the_last_request_is_this_editors_own(room: Make) -> None:
+    one = room()
+    await ask(one, one.config)
+    assert one.engine.clients == {one.session.client_id}
 
 
 async def test_other_files_have_no_hover(room: Make) -> None:
@@ -60,6 +76,7 @@ async def test_a_broken_file_shows_its_error_and_the_remedy(room: Make) -> None:
     one.select("acne")
     html = MarkdownIt().render((await ask(one, one.config)).contents.value)
     assert "variant.unknown" in html
+    assert "Where: .warmline/config.json, variant" in html
     assert "Did you mean" in html
     one.select("acme")
     one.engine.error = ArtifactError("it is gone", code="artifact.missing", remedy="Put it back")
@@ -93,6 +110,27 @@ def test_names_and_metadata_are_data(evil: str) -> None:
         assert mark not in html
     assert html.count("<td>") == 2
     assert "://" not in table([("a", evil)])  # GFM makes links of bare addresses
+
+
+@pytest.mark.parametrize(
+    "text", ["smollm2-135m-instruct", "acme-style", "1, effective 2", "fim_python.json", "llama.cpp 0.3.36", "(b4404)"]
+)
+def test_what_cannot_act_is_left_readable(text: str) -> None:
+    assert escape(text) == text
+
+
+@pytest.mark.parametrize("evil", ["# head", "- item", "+ item", "1. item", "1) item", "> quote", "---", "==="])
+def test_nothing_begins_a_block(evil: str) -> None:
+    assert MarkdownIt("commonmark").render(f"text\n{escape(evil)}").count("<") == 2  # one paragraph, opened and closed
+    assert MarkdownIt("commonmark").render(escape(evil)).startswith("<p>")
+
+
+def test_a_fence_holds_whatever_is_in_it() -> None:
+    code = "```\n</pre>\n````"
+    [token] = MarkdownIt("commonmark").parse(fenced(code, "python"))
+    assert (token.type, token.info, token.content) == ("fence", "python", code + "\n")
+    [token] = MarkdownIt("commonmark").parse(fenced("x", "py` thon\n"))
+    assert (token.info, token.content) == ("", "x\n")
 
 
 @given(st.text())

@@ -67,6 +67,32 @@ def test_neovim_inserts_lines_without_their_carriage_returns() -> None:
     assert read_client({"clientInfo": {"name": "Visual Studio Code"}}).line_end_for("\r\n") == "\r\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "formats", "markdown"),
+    [
+        ("Visual Studio Code", ["markdown", "plaintext"], True),
+        ("Visual Studio Code", ["plaintext", "markdown"], False),
+        ("Visual Studio Code", ["html", "markdown"], True),
+        ("Visual Studio Code", None, False),
+        ("Neovim", ["markdown", "plaintext"], False),
+        ("Neovim", ["markdown"], True),
+        ("", [["markdown"]], False),
+    ],
+)
+def test_markdown_goes_where_it_is_liked_best_and_shown_as_such(name: str, formats: Any, markdown: bool) -> None:
+    document = {"hover": {"contentFormat": formats}, "completion": {"completionItem": {"documentationFormat": formats}}}
+    client = read_client({"clientInfo": {"name": name}, "capabilities": {"textDocument": document}})
+    assert (client.markdown, client.markdown_documentation) == (markdown, markdown)
+
+
+def test_what_completion_items_may_hold() -> None:
+    kinds = {"snippetSupport": True, "insertTextModeSupport": {"valueSet": [1, 2]}, "labelDetailsSupport": True}
+    document = {"completion": {"completionItem": kinds}, "publishDiagnostics": {"relatedInformation": True}}
+    client = read_client({"capabilities": {"textDocument": document}})
+    assert (client.snippets, client.as_is, client.label_details, client.related_information) == (True,) * 4
+    assert not (Client().snippets or Client().as_is or Client().related_information)
+
+
 @given(st.dictionaries(st.sampled_from(["capabilities", "workspaceFolders", "clientInfo", "processId"]), JSON))
 def test_whatever_the_client_sends_it_is_answered(params: dict[str, Any]) -> None:
     json.dumps(answer(read_client(params)))

@@ -20,7 +20,9 @@ from warmline_server.lsp.suggestions import Suggested
 NEOVIM = os.environ.get("WARMLINE_TEST_NVIM") or shutil.which("nvim")
 SCRIPT = Path(__file__).with_name("neovim_popup.lua")
 
-pytestmark = pytest.mark.skipif(NEOVIM is None, reason="needs Neovim: put nvim on PATH or name it in WARMLINE_TEST_NVIM")
+pytestmark = pytest.mark.skipif(
+    NEOVIM is None, reason="needs Neovim: put nvim on PATH or name it in WARMLINE_TEST_NVIM"
+)
 
 
 def accept(tmp: Path, text: str, row: int, suggestion: str, keys: str = "", options: str = "menuone,noinsert") -> Any:
@@ -38,7 +40,9 @@ def accept(tmp: Path, text: str, row: int, suggestion: str, keys: str = "", opti
         "XDG_STATE_HOME": str(tmp / "state"),
     }
     command = [str(NEOVIM), "--clean", "--headless", str(file), "-c", f"source {SCRIPT}"]
-    subprocess.run(command, env=environment, cwd=tmp, timeout=60, check=True, capture_output=True)
+    subprocess.run(
+        command, env=environment, cwd=tmp, timeout=60, check=True, capture_output=True, stdin=subprocess.DEVNULL
+    )
     return json.loads(out.read_text())
 
 

@@ -30,8 +30,34 @@ async def test_the_entry_replaces_the_word_and_names_its_variant(room: Make) -> 
     )
     assert (item.label, item.filter_text) == ("transfer(a,…", "transfer(a,")
     assert item.sort_text > "zzzz"
-    assert item.detail == "Warmline: acme"
+    assert item.detail == "Warmline: acme, 2 lines"
+    # Not Text: that is for words of the document, and people turn those off.
+    assert item.kind == types.CompletionItemKind.Snippet
+    assert item.insert_text_format == types.InsertTextFormat.PlainText
     assert item.label_details.description == "acme"
+
+
+async def test_the_whole_suggestion_is_shown_as_code_where_the_label_is_not_all_of_it(room: Make) -> None:
+    one = room("nsfer(a,\n    b)", client=Client(markdown_documentation=True))
+    [item] = (await ask(one, one.open("x.tra\n"), 0, 5)).items
+    assert item.documentation == types.MarkupContent(types.MarkupKind.Markdown, "```python\nnsfer(a,\n    b)\n```")
+    one.engine.pieces = ["1"]
+    [item] = (await ask(one, one.open("x = "), 0, 4)).items
+    assert item.documentation is None
+
+
+async def test_clients_that_can_are_told_to_leave_the_indentation_alone(room: Make) -> None:
+    one = room("a,\n    b)", client=Client(as_is=True))
+    [item] = (await ask(one, one.open("f("), 0, 2)).items
+    assert item.insert_text_mode == types.InsertTextMode.AsIs
+
+
+async def test_neovim_gets_a_snippet_without_the_indentation_that_it_adds(room: Make) -> None:
+    one = room("nsfer(\n        '${a}',\n    )", client=Client(name="Neovim", snippets=True))
+    [item] = (await ask(one, one.open("if y:\n    x.tra\n"), 1, 9)).items
+    assert item.insert_text_format == types.InsertTextFormat.Snippet
+    assert item.text_edit.new_text == "transfer(\n    '\\${a\\}',\n)"
+    assert item.label == "transfer("  # what is inserted while a person chooses
 
 
 async def test_label_details_only_where_the_client_has_them(room: Make) -> None:

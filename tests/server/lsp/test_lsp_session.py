@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from lsprotocol import types
 from scripted import Room, describe, inline_params
-from warmline.errors import ArtifactError
+from warmline.errors import ArtifactError, BackendError, TrustError
 from warmline.host.wire import EngineStatus, State
 from warmline_server.lsp import sync, watched_files, workspace_folders
 from warmline_server.lsp.initialize import Client
@@ -194,6 +195,37 @@ async def test_the_engines_states_are_passed_on(room: Make) -> None:
 
 def _nothing() -> dict[str, Any]:
     return {"variant": "", "identity": "", "base": None, "adapters": [], "backend": None, "context": None}
+
+
+async def test_what_only_a_person_can_mend_is_said_once_and_not_for_each_key(room: Make) -> None:
+    one = room("1")
+    uri = one.open("x = ")
+    approve = "In this workspace: warmline trust add --workspace"
+    error = TrustError(f"`style` is not approved: {one.root}/a.gguf", code="trust.unapproved", remedy=approve)
+    one.engine.error = error
+    for _ in range(3):
+        assert not await shown(one, uri)
+    [message] = one.memory.messages
+    assert message == f"Warmline: no suggestions from acme. `style` is not approved: a.gguf. {approve}"
+    one.engine.error = ArtifactError("gone", code="artifact.missing")
+    assert not await shown(one, uri)
+    one.select("plain")
+    assert not await shown(one, uri)
+    assert not await shown(one, uri)
+    assert len(one.memory.messages) == 3  # another code, then another variant
+    one.engine.error = None
+    assert await shown(one, uri)
+    one.engine.error = ArtifactError("gone again", code="artifact.missing")
+    assert not await shown(one, uri)
+    assert len(one.memory.messages) == 4
+
+
+@pytest.mark.parametrize("error", [BackendError("busy", code="backend.crashed"), ValueError("secret")])
+async def test_what_may_pass_by_itself_makes_no_message(room: Make, error: Exception) -> None:
+    one = room("1")
+    one.engine.error = error
+    assert not await shown(one, one.open("x = "))
+    assert one.memory.messages == []
 
 
 async def test_an_engine_that_cannot_be_imported_is_an_error_the_user_sees(room: Make) -> None:

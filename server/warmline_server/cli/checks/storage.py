@@ -138,6 +138,18 @@ def approvals(home: Path) -> Check:
     return ok("trust", f"{count} digests are approved", approved=count)
 
 
+def catalogs(home: Path) -> Check:
+    """Catalogs that were added can be read."""
+    from ..catalogs import all_added
+
+    found = list(all_added(home))
+    for name, added in found:
+        if isinstance(added, WarmlineError):
+            remedy = f"warmline catalog remove {name}, and add it again"
+            return fail("catalogs", f"{added.file}: {added.message}", remedy, code=added.code)
+    return ok("catalogs", f"{len(found)} were added", names=[name for name, _ in found])
+
+
 def snapshots(home: Path) -> Check:
     """KV on disk, within its budget."""
     from warmline.settings import usable_settings

@@ -1,0 +1,240 @@
+"""`warmline doctor`: each check can fail, says what to do, and takes the others nowhere with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_backend import write_base
+from store_tools import filled
+from warmline.registry import Store
+from warmline_server.cli.checks import Check, Level, editors, machine, storage
+from warmline_server.cli.checks.variants import VariantChecks
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def store(home: Path, tmp_path: Path) -> Store:
+    home.chmod(0o700)
+    return filled(home, tmp_path)
+
+
+def test_one_row_for_each_check(warmline: Run, store: Store) -> None:
+    done = warmline("doctor", "--json")
+    assert done.code == 0, done.out
+    report = done.json
+    names = {row["check"] for row in report["checks"]}
+    assert names >= {
+        *("python", "native library", "native functions", "processor", "memory", "store", "artifacts", "blobs"),
+        *("settings", "variant llama/acme", "trust", "engine", "quarantine", "KV on disk", "locks"),
+        *("command", "neovim", "vscode"),
+    }
+    assert sum(report["counts"].values()) == len(report["checks"])
+    assert all(row["remedy"] for row in report["checks"] if row["level"] != "ok")
+    vscode = next(row for row in report["checks"] if row["check"] == "vscode")
+    assert "not shipped yet" in vscode["message"]
+
+
+def test_for_people_a_fault_comes_with_its_remedy(warmline: Run, store: Store, home: Path, tmp_path: Path) -> None:
+    (home / "variants/llama/broken.json").write_text('{"name": "broken", "base": {"name": "bse"}}')
+    done = warmline("doctor")
+    assert done.code == 1
+    assert "variant llama/broken" in done.out
+    assert "Did you mean `base`?" in done.out
+    assert "1 failures" in done.err
+
+
+def test_an_empty_machine_is_no_failure(warmline: Run, tmp_path: Path) -> None:
+    done = warmline("doctor", "--json", environment={"WARMLINE_HOME": str(tmp_path / "nothing")})
+    assert done.code == 0, done.out
+    assert not (tmp_path / "nothing").exists()
+
+
+def checked(store: Store, *, deep: bool = False) -> dict[str, Check]:
+    found = [*storage.artifacts(store, deep=deep), *VariantChecks(store, None, deep=deep).run()]
+    return {check.name: check for check in found}
+
+
+def test_a_whole_store_is_whole(store: Store) -> None:
+    found = checked(store, deep=True)
+    assert {name: check.level for name, check in found.items()} == {
+        "artifacts": Level.OK,
+        "blobs": Level.OK,
+        "variant llama/acme": Level.WARN,  # unverified
+    }
+
+
+def remove_the_blob(store: Store, kind: str) -> None:
+    record = store.get_model("base") if kind == "model" else store.get_adapter("style")
+    store.places.blobs.path(record.digest).unlink()
+
+
+@pytest.mark.parametrize(
+    ("breaking", "rows"),
+    [
+        (lambda s: remove_the_blob(s, "adapter"), {"adapter llama/style", "variant llama/acme"}),
+        (lambda s: remove_the_blob(s, "model"), {"model llama/base", "variant llama/acme"}),
+        (
+            lambda s: (s.home / "models/llama/base/record.json").write_text("{"),
+            {"model llama/base", "variant llama/acme"},
+        ),
+        (lambda s: (s.home / "variants/llama/acme.json").write_text("{"), {"variant llama/acme"}),
+        (
+            lambda s: s.places.blobs.path(s.get_adapter("style").digest).write_bytes(b"GGUF"),
+            {"adapter llama/style", "variant llama/acme"},
+        ),
+    ],
+    ids=["adapter gone", "base gone", "broken record", "broken variant", "adapter cut"],
+)
+def test_what_is_broken_fails_and_names_itself(store: Store, breaking: Callable[[Store], Any], rows: set[str]) -> None:
+    breaking(store)
+    found = checked(store)
+    assert {name for name, check in found.items() if check.level is Level.FAIL} == rows
+    assert all(check.remedy for check in found.values() if check.level is not Level.OK)
+
+
+def test_only_deep_sees_a_changed_byte(store: Store) -> None:
+    blob = store.places.blobs.path(store.get_adapter("style").digest)
+    data = bytearray(blob.read_bytes())
+    data[-1] ^= 1
+    blob.write_bytes(data)
+    assert checked(store)["artifacts"].level is Level.OK
+    assert checked(store, deep=True)["adapter llama/style"].level is Level.FAIL
+
+
+def test_no_weights_are_read_unless_asked(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object) -> str:
+        raise AssertionError("a file with a record was hashed")
+
+    monkeypatch.setattr("warmline.digests.hash_descriptor", forbidden)
+    monkeypatch.setattr("warmline.upkeep.digest_of", forbidden)
+    assert checked(store)["variant llama/acme"].level is Level.WARN
+
+
+def test_time_is_up(store: Store) -> None:
+    (check,) = VariantChecks(store, time.monotonic() - 1, deep=False).run()
+    assert (check.level, "--deep" in check.remedy) == (Level.WARN, True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+@pytest.mark.parametrize(("mode", "level"), [(0o700, Level.OK), (0o755, Level.WARN), (0o777, Level.FAIL)])
+def test_the_store_is_closed_to_others(home: Path, mode: int, level: Level) -> None:
+    home.chmod(mode)
+    assert storage.permissions(home).level is level
+
+
+def test_a_store_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("")
+    assert storage.permissions(tmp_path / "f").level is Level.FAIL
+
+
+def test_unreadable_approvals(home: Path) -> None:
+    (home / "trust.json").write_text("[]")
+    assert storage.approvals(home).level is Level.FAIL
+
+
+def test_what_a_crash_left_is_found_and_swept(warmline: Run, store: Store, home: Path) -> None:
+    left = home / "staging/tmpabc"
+    left.mkdir(parents=True)
+    (left / "0").write_bytes(b"x" * 100)
+    loose = home / "blobs/sha256" / ("0" * 64)
+    loose.write_bytes(b"loose")
+    os.utime(left, (1, 1))
+    assert storage.leftovers(store).level is Level.WARN
+    assert storage.blobs(store).level is Level.WARN
+    swept = warmline("doctor", "--sweep", "--json").json["swept"]
+    assert {Path(path).name for path in swept["removed"]} == {"tmpabc", "0" * 64}
+    assert storage.leftovers(store).level is Level.OK
+    assert storage.blobs(store).level is Level.OK
+
+
+def test_a_note_of_a_dead_process_is_stale(store: Store, home: Path) -> None:
+    (home / "store.holder").write_text(json.dumps({"pid": 2**22 + 1, "what": "model add x", "since": "then"}))
+    assert storage.leftovers(store).level is Level.WARN
+    (home / "store.holder").write_text(json.dumps({"pid": os.getpid(), "what": "model add x", "since": "then"}))
+    assert "model add x" in storage.leftovers(store).message
+
+
+def test_what_crashed_the_engine_is_shown_and_released(warmline: Run, home: Path) -> None:
+    digest = "sha256:" + "ab" * 32
+    crashes = home / "crashes"
+    crashes.mkdir()
+    (crashes / "counts.json").write_text(json.dumps({digest: {"crashes": 2, "name": "evil", "last": "Fatal"}}))
+    report = warmline("doctor", "--json")
+    row = next(row for row in report.json["checks"] if row["check"] == "quarantine evil")
+    assert (report.code, row["level"]) == (1, "fail")
+    assert "warmline engine release abababababab" in row["remedy"]
+    assert warmline("engine", "release", "ffffff", "--json").json["error"]["code"] == "artifact.not_quarantined"
+    released = warmline("engine", "release", "abababababab", "--json").json
+    assert released == {"released": [{"digest": digest, "name": "evil"}]}
+    assert warmline("doctor", "--json").code == 0
+
+
+def python_that(body: str, folder: Path) -> dict[str, str]:
+    """An environment in which loading llama.cpp does something else."""
+    package = folder / "llama_cpp"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "llama_cpp.py").write_text(body)
+    return {"PYTHONPATH": os.pathsep.join([str(folder), *(path for path in sys.path if path)])}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("import os; os.kill(os.getpid(), 4)", "signal 4"),
+        ("raise OSError('libllama.so: wrong ELF class')", "wrong ELF class"),
+        ("import time; time.sleep(60)", "does not answer"),
+    ],
+    ids=["illegal instruction", "cannot be loaded", "hangs"],
+)
+def test_a_native_library_that_fails_takes_nothing_with_it(
+    warmline: Run, home: Path, tmp_path: Path, body: str, words: str
+) -> None:
+    began = time.monotonic()
+    done = warmline("doctor", "--json", environment=python_that(body, tmp_path))
+    row = next(row for row in done.json["checks"] if row["check"] == "native library")
+    assert (done.code, row["level"]) == (1, "fail")
+    assert words in row["message"]
+    assert "vscode" in {row["check"] for row in done.json["checks"]}
+    assert time.monotonic() - began < 20
+
+
+def test_a_processor_without_vector_units_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    assert machine.processor("CPU : SSE3 = 1 | AVX2 = 1 | FMA = 1 | ").level is Level.OK
+    slow = machine.processor("CPU : SSE3 = 1 | AVX2 = 0 | FMA = 1 | ")
+    assert (slow.level, "without AVX2" in slow.message) == (Level.WARN, True)
+
+
+def test_memory_against_the_largest_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warmline.host.resident.available_bytes", lambda: 4 << 30)
+    assert machine.memory(lambda: 1 << 30).level is Level.OK
+    assert machine.memory(lambda: 3 << 30).level is Level.WARN
+
+
+@pytest.mark.parametrize(("version", "level"), [("v0.11.2", Level.OK), ("v0.9.5", Level.WARN), ("x", Level.WARN)])
+def test_neovim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, level: Level) -> None:
+    program = tmp_path / "nvim"
+    program.write_text(f"#!/bin/sh\necho 'NVIM {version}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert editors.neovim().level is level
+
+
+def test_a_folder_for_a_base_is_a_row_and_no_crash(warmline: Run, home: Path, tmp_path: Path) -> None:
+    Store(home).add_model(write_base(tmp_path / "base.gguf"), "base")
+    (tmp_path / "base.gguf").unlink()
+    (tmp_path / "base.gguf").mkdir()
+    (home / "variants/llama").mkdir(parents=True)
+    (home / "variants/llama/v.json").write_text('{"name": "v", "base": {"name": "base"}}')
+    done = warmline("doctor", "--json")
+    failed = {row["check"]: row["message"] for row in done.json["checks"] if row["level"] == "fail"}
+    assert "not a regular file" in failed["variant llama/v"]
