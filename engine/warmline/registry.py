@@ -11,17 +11,17 @@ Layout under ``WARMLINE_HOME`` (0700)::
 
 from __future__ import annotations
 
-import difflib
 import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from platformdirs import user_data_path
 
-from .errors import ConfigError, StoreError, VariantError
-from .filemodel import BACKENDS, Backend
+from .errors import ConfigError, StoreError
+from .filemodel import Backend
+from .finding import VARIANTS, check_says_its_name, find_variant, variant_files
 from .records import AdapterRecord, Expectation, ModelRecord
 from .resolution import Found, Places, patched, resolve_adapter, resolve_base
 from .shelf import Listed, check_free, check_name, inside, list_files
@@ -45,8 +45,6 @@ __all__ = [
     "find_workspace",
     "warmline_home",
 ]
-
-_VARIANTS: Final = "variants"
 
 
 def warmline_home() -> Path:
@@ -227,7 +225,7 @@ class Store:
 
         backend, entry = variant.backend, check_name(variant.name) + ".json"
         self._check_names(variant)
-        folder = inside(self.home, _VARIANTS, backend)
+        folder = inside(self.home, VARIANTS, backend)
         with changes.staging(self.home, f"variant add {variant.name}") as stage:
             changes.write_file(stage / "new", variant.to_json())
             changes.step("built")
@@ -236,7 +234,7 @@ class Store:
                     check_free(folder, entry, f"a variant `{backend}/{variant.name}`")
                 self._check_names(variant)
                 changes.step("locked")
-                changes.place(stage / "new", inside(self.home, _VARIANTS, backend, entry))
+                changes.place(stage / "new", inside(self.home, VARIANTS, backend, entry))
                 changes.step("placed")
         return folder / entry
 
@@ -268,7 +266,7 @@ class Store:
         found = self._own_variant(name, backend)
         with changes.changing(self.home, f"variant remove {found.name}"):
             changes.step("locked")
-            inside(self.home, _VARIANTS, found.backend, found.path.name).unlink(missing_ok=True)
+            inside(self.home, VARIANTS, found.backend, found.path.name).unlink(missing_ok=True)
             changes.sync_folder(found.path.parent)
             changes.step("removed")
 
@@ -283,15 +281,7 @@ class Store:
 
     def variants(self, workspace: Workspace | None = None) -> list[Found]:
         """List variant files; of two with one name and backend, the workspace's own comes first and hides the other."""
-        found: dict[tuple[str, str], Found] = {}
-        if workspace is not None:
-            for path in sorted((workspace.root / WORKSPACE_FOLDER / _VARIANTS).glob("*.json")):
-                backend = _backend_of(path)
-                found.setdefault((backend, path.stem), Found(path.stem, backend, path, True))
-        for backend in BACKENDS:
-            for path in sorted((self.home / _VARIANTS / backend).glob("*.json")):
-                found.setdefault((backend, path.stem), Found(path.stem, backend, path, False))
-        return list(found.values())
+        return variant_files(self.home, workspace)
 
     def find(self, name: str, workspace: Workspace | None = None, *, asked_in: str | None = None) -> Found:
         """Return the variant called `name` or `backend/name`.
@@ -301,26 +291,7 @@ class Store:
         VariantError
             ``variant.unknown``, with the nearest names as the remedy; `file` is `asked_in`.
         """
-        backend, _, plain = name.rpartition("/")
-        variants = self.variants(workspace)
-        for found in variants:
-            if found.name == plain and backend in ("", found.backend):
-                return found
-        names = [found.name for found in variants]
-        near = difflib.get_close_matches(plain, names, n=3)
-        if near:
-            remedy = f"Did you mean `{near[0]}`?"
-        elif names:
-            remedy = f"Known variants: {', '.join(sorted(set(names)))}"
-        else:
-            remedy = f"Write {self.home / _VARIANTS / (backend or 'llama') / (plain + '.json')}"
-        raise VariantError(
-            f"there is no variant called `{name}`",
-            code="variant.unknown",
-            file=asked_in,
-            field="variant" if asked_in else None,
-            remedy=remedy,
-        )
+        return find_variant(self.home, name, workspace, asked_in)
 
     def resolve(
         self, name: str, workspace: Workspace | None = None, overrides: Overrides | None = None
@@ -336,7 +307,7 @@ class Store:
         asked_in = str(workspace.file) if workspace else None
         found = self.find(name, workspace, asked_in=asked_in)
         file = load_file(found.path, VariantFile)
-        _check_says_its_name(file, found)
+        check_says_its_name(file, found)
         overrides = overrides or Overrides()
         unknown = sorted(set(overrides.scales) - {adapter.name for adapter in file.adapters})
         if unknown:
@@ -378,23 +349,3 @@ class Store:
         from . import changes
 
         return changes.holder(self.home)
-
-
-def _check_says_its_name(file: VariantFile, found: Found) -> None:
-    for field, said, place in (("name", file.name, found.path.stem), ("backend", file.backend, found.backend)):
-        if said != place:
-            raise ConfigError(
-                f"the file's {'name' if field == 'name' else 'folder'} says `{place}`",
-                code="config.field",
-                file=str(found.path),
-                field=field,
-                remedy="Rename or move the file, or correct the field",
-            )
-
-
-def _backend_of(path: Path) -> str:
-    # A broken file is still listed, under the default backend: resolving it then says what is wrong with it.
-    try:
-        return load_file(path, VariantFile).backend
-    except ConfigError:
-        return "llama"

@@ -8,6 +8,7 @@ import os
 import site
 import sysconfig
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Final
 
@@ -210,11 +211,16 @@ def package_file(reference: str, file: str, field: str) -> Path:
 
 
 def _is_installed(spec: importlib.machinery.ModuleSpec) -> bool:
+    where = Path(os.path.realpath(spec.origin or ""))
+    return any(where.is_relative_to(place) for place in _installation_folders())
+
+
+@cache
+def _installation_folders() -> tuple[str, ...]:
     places = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()}
     if site.ENABLE_USER_SITE:
         places.add(site.getusersitepackages())
-    where = os.path.realpath(spec.origin or "")
-    return any(Path(where).is_relative_to(os.path.realpath(place)) for place in places if place)
+    return tuple(os.path.realpath(place) for place in places if place)
 
 
 def contained(text: str, found: Found, field: str) -> Path:

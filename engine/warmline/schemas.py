@@ -7,6 +7,7 @@ from typing import Any, Final
 from .catalog import Catalog
 from .filemodel import FileModel
 from .records import AdapterRecord, ModelRecord
+from .settings import Settings
 from .variant import VariantFile, WorkspaceFile
 
 SCHEMAS: Final[dict[str, type[FileModel]]] = {
@@ -15,6 +16,7 @@ SCHEMAS: Final[dict[str, type[FileModel]]] = {
     "adapter": AdapterRecord,
     "model": ModelRecord,
     "catalog": Catalog,
+    "settings": Settings,
 }
 
 

@@ -51,17 +51,17 @@ def check_name(name: str) -> str:
 
 def inside(home: Path, *parts: str) -> Path:
     """Return a path in the store through which no link leads out of it: ``store.link`` where one stands on the way."""
-    path = home
+    path = os.fspath(home)
     for part in parts:
-        path = path / part
-        if path.is_symlink():
+        path = os.path.join(path, part)
+        if os.path.islink(path):
             raise StoreError(
                 "a link stands in the store, and links are not followed there",
                 code="store.link",
-                file=str(path),
+                file=path,
                 remedy="Remove the link and install what it leads to",
             )
-    return path
+    return Path(path)
 
 
 def check_free(folder: Path, entry: str, what: str) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warmline.errors import WarmlineError
 
 # What may stand before a path in a sentence: nothing, space, quotes, a bracket, or the = and : of an assignment.
 _BEFORE = r"(?<![^\s\"'`(\[=:])"
@@ -29,6 +33,19 @@ def short_paths(text: str, root: Path | None = None) -> str:
         shown = sign + os.sep if sign else ""
         text = shown.join(re.split(_BEFORE + re.escape(folder + os.sep), text))
     return text
+
+
+def unreadable(error: OSError, where: Path) -> WarmlineError:
+    """Make a typed error of what the operating system says of a file or folder; `where`, if it doesn't say of which."""
+    from warmline.errors import ConfigError
+
+    path = error.filename
+    return ConfigError(
+        f"it cannot be read: {error.strerror or type(error).__name__}",
+        code="config.unreadable",
+        file=os.fsdecode(path) if isinstance(path, (str, bytes)) else str(where),
+        remedy="Check its permissions, and those of the folders above it",
+    )
 
 
 def _folders(root: Path | None) -> list[tuple[str, str]]:

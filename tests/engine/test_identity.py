@@ -16,7 +16,7 @@ from fake_backend import FakeBackend, write_adapter, write_base
 from hypothesis import given
 from hypothesis import strategies as st
 from warmline.digests import DigestCache
-from warmline.identity import AdapterIdentity, ContextIdentity, Identity, exact_decimal
+from warmline.identity import AdapterIdentity, ContextIdentity, Identity, differences, exact_decimal
 from warmline.prompts.fim import FimProfile
 from warmline.variant import DeclaredBase, Profile, ResolvedAdapter, ResolvedBase, ResolvedVariant, Sampling, Trust
 from warmline.verified import Verifier
@@ -172,6 +172,26 @@ identities = st.builds(
 def test_equal_encodings_mean_equal_identities(one: Identity, other: Identity) -> None:
     assert (one.encode() == other.encode()) == (one == other)
     assert (one.difference(other) is None) == (one == other)
+
+
+@given(identities, identities)
+def test_all_differences_are_listed_and_the_first_is_the_named_one(one: Identity, other: Identity) -> None:
+    found = differences(one.fields(), other.fields())
+    assert (not found) == (one == other) or one.context.properties != other.context.properties
+    if found and not (one.context.properties or other.context.properties):
+        assert found[0].field == one.difference(other)
+
+
+def test_differences_name_values_on_both_sides() -> None:
+    one = Identity("llama", "1", "b", (AdapterIdentity("d", "1", "2"),), "t", "none", "f", ContextIdentity(512))
+    other = replace(one, adapters=(), context=ContextIdentity(1024))
+    assert [(each.field, each.one, each.other) for each in differences(one.fields(), other.fields())] == [
+        ("adapters", "1", "0"),
+        ("adapters[0].digest", "d", None),
+        ("adapters[0].scale", "1", None),
+        ("adapters[0].effective_scale", "2", None),
+        ("context.n_ctx", "512", "1024"),
+    ]
 
 
 @given(identities, st.data())

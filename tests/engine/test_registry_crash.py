@@ -167,7 +167,7 @@ def after(template: tuple[Path, Path], home: Path, change: str) -> dict[str, str
     return state(home)
 
 
-@pytest.mark.parametrize("dying", [dying_at_step, dying_at_call])
+@pytest.mark.parametrize("dying", [dying_at_step, pytest.param(dying_at_call, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_crash_leaves_the_old_state_or_the_new(
     template: tuple[Path, Path], tmp_path: Path, change: str, dying: Callable[..., Callable[[], object]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
 _STEPS: Final = {"open": "file opened", "type": "one more key", "return": "back to it"}
 # How warm the KV was, for people; the codes are those of `wire.Started.reason` and of `Identity`.
-_REASONS: Final = {"warm": "all there", "prefix": "typed on", "cold": "nothing there", "evicted": "had to make room"}
+_REASONS: Final = {"warm": "all there", "cold": "nothing there", "evicted": "had to make room"}
 _FIELDS: Final = {
-    "backend_version": "llama.cpp",
+    "effective_scale": "scale",
     "template": "chat template",
     "bos": "first token",
     "fim": "prompt format",
@@ -224,5 +225,9 @@ def in_words(reason: str) -> str:
     """Say in words how warm a request's KV was; a reason that is not known stays as it is."""
     kind, _, detail = reason.partition(":")
     if kind == "identity":
-        return f"other {_FIELDS.get(detail, detail)}"
+        field = detail.rpartition(".")[2] if detail.endswith("scale") else re.split(r"[.\[]", detail)[0]
+        return f"other {_FIELDS.get(field, field)}"
+    if kind == "prefix":
+        reused, _, whole = detail.partition("/")
+        return "typed on" if reused.isdigit() and whole.isdigit() and 2 * int(reused) >= int(whole) else "other text"
     return _REASONS.get(kind, reason)

@@ -34,44 +34,50 @@ def table(statuses: Iterable[VariantStatus], trust: Mapping[str, str] | None = N
 
 
 class Provenance:
-    """A row for each artifact where the terminal is wide enough for all of them, else a block for each variant."""
+    """A row for each artifact where the terminal is wide enough, else a block for each variant.
+
+    What each artifact came from is the last column, or stands below where that is too wide. Nothing is cut.
+    """
 
     def __init__(self, statuses: tuple[VariantStatus, ...], trust: Mapping[str, str]) -> None:
         self._statuses = statuses
         self._trust = trust
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        rows = self._rows()
-        fits = Measurement.get(console, options.update(max_width=10_000), rows).maximum <= options.max_width
-        yield rows if fits else self._blocks()
+        def fits(rows: Table) -> bool:
+            return Measurement.get(console, options.update(max_width=10_000), rows).maximum <= options.max_width
 
-    def _rows(self) -> Table:
-        rows = Table(
-            "variant", "identity", "part", "name", "digest", "scale", "trust", "from", box=None, pad_edge=False
-        )
+        if fits(rows := self._rows(sources=True)):
+            yield rows
+        elif fits(rows := self._rows(sources=False)):
+            yield rows
+            yield ""
+            yield self._sources()
+        else:
+            yield self._blocks()
+
+    def _rows(self, *, sources: bool) -> Table:
+        headers = ["variant", "identity", "part", "name", "digest", "scale", "trust", *(["from"] if sources else [])]
+        rows = Table(*headers, box=None, pad_edge=False)
         for status in self._statuses:
-            rows.add_row(
-                cell(status.variant, "bold"),
-                cell(short(status.identity, 8)),
-                cell("base"),
-                cell(status.base.name),
-                cell(short(status.base.digest)),
-                cell(""),
-                cell(""),
-                cell(status.base.source),
-            )
+            base = status.base
+            about = [cell(status.variant, "bold"), cell(short(status.identity, 8)), cell("base")]
+            line = [*about, cell(base.name), cell(short(base.digest)), cell(""), cell(""), cell(base.source)]
+            rows.add_row(*line[: len(headers)])
             for adapter in status.adapters:
-                rows.add_row(
-                    cell(""),
-                    cell(""),
-                    cell("adapter"),
-                    cell(adapter.name),
-                    cell(short(adapter.digest)),
-                    cell(_scale(adapter)),
-                    self._vouched(adapter),
-                    cell(adapter.source),
-                )
+                about = [cell(""), cell(""), cell("adapter"), cell(adapter.name), cell(short(adapter.digest))]
+                line = [*about, cell(_scale(adapter)), self._vouched(adapter), cell(adapter.source)]
+                rows.add_row(*line[: len(headers)])
         return rows
+
+    def _sources(self) -> Table:
+        parts = [part for status in self._statuses for part in (status.base, *status.adapters) if part.source]
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold")
+        for (name, _), source in {(part.name, part.digest): part.source for part in parts}.items():
+            grid.add_row(cell(name), cell(f"from {source}"))
+        return grid
 
     def _blocks(self) -> Table:
         blocks = Table.grid(padding=(0, 2))

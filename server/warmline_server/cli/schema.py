@@ -16,10 +16,13 @@ class Kind(StrEnum):
     VARIANT = "variant"
     WORKSPACE = "workspace"
     ADAPTER = "adapter"
+    MODEL = "model"
+    CATALOG = "catalog"
+    SETTINGS = "settings"
 
 
 def command(kind: Annotated[Kind, typer.Argument(help="Which file.")]) -> None:
-    """Print the JSON Schema of a variant, workspace or adapter file, for editors and checkers."""
-    from warmline.variant import json_schema
+    """Print the JSON Schema of a file, for editors and checkers."""
+    from warmline.schemas import json_schema
 
     Output(as_json=True).json(json_schema(kind.value))

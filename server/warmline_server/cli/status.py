@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,7 +50,6 @@ def command(
         return
     from . import provenance, tables
 
-    here = Path.cwd()
     output.table(provenance.table([active]), cell(""))
     tables.facts(
         output,
@@ -58,10 +58,18 @@ def command(
             "context": f"{active.context.n_ctx} tokens" + (" (clamped)" if active.context.clamped else ""),
             "FIM": active.fim,
             "engine": str(engine_status.state),
-            "workspace": short_path(selection.workspace.file, here) if selection.workspace else "none",
-            "variant": short_path(selection.variant.file, here),
+            "workspace": _shown(selection.workspace.file, selection) if selection.workspace else "none",
+            "file": _shown(Path(selection.variant.file), selection),
         },
     )
+
+
+def _shown(file: Path, selection: Selection) -> str:
+    """Write a path as it is reached from here, inside the workspace; else from the home folder on, or whole."""
+    here, root = Path.cwd(), selection.workspace.root if selection.workspace else None
+    if root is not None and here.is_relative_to(root) and file.is_relative_to(root):
+        return os.path.relpath(file, here)
+    return short_path(file)
 
 
 async def _describe(output: Output, selection: Selection) -> tuple[VariantStatus, EngineStatus]:

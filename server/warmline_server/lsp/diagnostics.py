@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lsprotocol import types
+from warmline.digests import open_regular
 from warmline.errors import WarmlineError
 from warmline.variant import MAX_FILE_BYTES, ResolvedVariant
 
@@ -116,9 +117,10 @@ def _span(text: str, code: str, field: str | None) -> Span | None:
 
 def _text(path: Path) -> str:
     try:
-        with open(path, "rb") as file:
+        # Never a plain open: of a FIFO it would wait for a writer, and the editor with it.
+        with open_regular(path) as fd, open(fd, "rb", closefd=False) as file:
             return file.read(MAX_FILE_BYTES).decode("utf-8-sig", "replace")
-    except OSError:
+    except (OSError, WarmlineError):
         return ""
 
 

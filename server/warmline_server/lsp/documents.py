@@ -380,6 +380,12 @@ class DocumentStore:
         """Give the present state of an open document, or None if it is not open."""
         return self._open.get(uri)
 
+    def lost(self, uri: str) -> None:
+        """Take note that a change could not be read: as after a refused one, `Snapshot.in_sync` is False."""
+        snapshot = self._open.get(uri)
+        if snapshot is not None:
+            self._open[uri] = replace(snapshot, in_sync=False)
+
     def close(self, uri: str) -> None:
         """Forget a document; one that is not open is none to forget."""
         self._open.pop(uri, None)

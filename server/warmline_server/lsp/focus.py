@@ -16,7 +16,7 @@ METHOD: Final = "warmline/didFocus"
 
 
 def did_focus(ls: WarmlineServer, params: Any) -> None:
-    """Prefill at the cursor; parameters that are not as they should be are passed over."""
+    """Report on its variant and prefill at the cursor; parameters that are not as they should be are passed over."""
     document, position = getattr(params, "textDocument", None), getattr(params, "position", None)
     uri, line, character = (
         getattr(document, "uri", None),
@@ -24,4 +24,5 @@ def did_focus(ls: WarmlineServer, params: Any) -> None:
         getattr(position, "character", None),
     )
     if isinstance(uri, str) and isinstance(line, int) and isinstance(character, int) and min(line, character) >= 0:
+        ls.session.turn_to(uri)
         ls.session.prewarm.moved(uri, types.Position(line, character))

@@ -7,6 +7,8 @@ from typing import BinaryIO, Final
 MAX_BODY: Final = 256 << 20
 _MAX_HEADERS: Final = 1 << 16
 _CHUNK: Final = 1 << 16
+# More than any size that is taken has; Python refuses to read some thousands of digits as a number.
+_MAX_DIGITS: Final = 20
 
 
 class FramingError(Exception):
@@ -58,9 +60,10 @@ def _content_length(headers: bytes) -> int:
     for line in headers.split(b"\r\n"):
         name, _, value = line.partition(b":")
         if name.strip().lower() == b"content-length" and value.strip().isdigit():
-            size = int(value)
+            digits = value.strip()
+            size = int(digits) if len(digits) <= _MAX_DIGITS else MAX_BODY + 1
             if size > MAX_BODY:
-                raise FramingError(f"a message of {size} bytes; the most is {MAX_BODY}")
+                raise FramingError(f"a message of {digits[:_MAX_DIGITS].decode()} bytes; the most is {MAX_BODY}")
             return size
     raise FramingError("a message without Content-Length")
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 from warmline.digests import short
 from warmline.errors import WarmlineError
-from warmline.host.wire import AdapterStatus, LastRequest, VariantStatus
+from warmline.host.wire import AdapterStatus, VariantStatus
 from warmline.variant import ResolvedVariant
 from warmline.workspace import WORKSPACE_FOLDER
 
 from ..paths import short_path, short_paths
 from . import uris
 from .markdown import escape, listing, plain, table
+from .status import LastReport
 
 if TYPE_CHECKING:
     from .protocol import WarmlineServer
@@ -34,19 +35,17 @@ async def hover(ls: WarmlineServer, params: types.HoverParams) -> types.Hover | 
         variant = _resolve(session, path)
         engine = await session.engine()
         described = await engine.describe(variant)
-        status = await engine.status(session.client_id)
     except WarmlineError as error:
         text = _error(error, _root(path), markdown)
     else:
-        # The last request counts only if this very variant answered it.
-        same = status.active is not None and status.active.identity == described.identity
-        rows = provenance(described, short_path(variant.file, _root(path)), status.last if same else None)
+        last = session.status.last_of(described.identity)
+        rows = provenance(described, short_path(variant.file, _root(path)), last)
         text = table(rows) if markdown else listing(rows)
     kind = types.MarkupKind.Markdown if markdown else types.MarkupKind.PlainText
     return types.Hover(types.MarkupContent(kind, text))
 
 
-def provenance(described: VariantStatus, file: str, last: LastRequest | None) -> Rows:
+def provenance(described: VariantStatus, file: str, last: LastReport | None) -> Rows:
     """List all that is known of a variant, one row each; `file` is the variant's own."""
     context = f"{described.context.n_ctx} tokens" + (" (clamped to the base's)" if described.context.clamped else "")
     base = described.base
@@ -114,4 +113,4 @@ def _resolve(session: Session, path: Path) -> ResolvedVariant:
     found = variants.variant_file(path)
     assert found is not None  # `_is_ours` said that it is one of the two
     name, workspace = found
-    return variants.store.resolve(name, workspace)
+    return variants.resolve_named(name, workspace)

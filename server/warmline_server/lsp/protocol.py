@@ -6,6 +6,7 @@ document again at each edit, so none of its built-in document handlers is kept.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import traceback
@@ -32,6 +33,7 @@ from . import (
     watched_files,
     workspace_folders,
 )
+from .repair import SYNCHRONISING, repaired, uri_of
 from .session import Session
 
 _NOT_KEPT: Final = (
@@ -70,7 +72,10 @@ class WarmlineProtocol(LanguageServerProtocol):
             self.fm.builtin_features.pop(method, None)
 
     def receive(self, body: bytes) -> None:
-        """Take one message. A malformed request is answered as such: an unanswered one would hang the editor."""
+        """Take one message, whatever it is.
+
+        A malformed request is answered as such: an unanswered one would hang the editor.
+        """
         try:
             data = json.loads(body)
         except (ValueError, RecursionError):
@@ -79,20 +84,52 @@ class WarmlineProtocol(LanguageServerProtocol):
         if not isinstance(data, dict) or data.get("jsonrpc") != "2.0":
             self._refuse(None, types.ErrorCodes.InvalidRequest, "not a JSON-RPC 2.0 message")
             return
+        method = data.get("method")
         request = data.get("id") if "method" in data else None
+        if "id" in data and not _is_id(data["id"]):
+            # By JSON-RPC a null is what an error has whose request could not be read, so nobody waits for an answer.
+            if "method" in data:
+                self._refuse(None, types.ErrorCodes.InvalidRequest, "an id is a string or an integer")
+            return
         if request is not None and self._shutdown:
             self._refuse(request, types.ErrorCodes.InvalidRequest, "the server is shutting down")
             return
         # pygls fails on methods that lsprotocol doesn't know when they come without parameters.
         if "method" in data:
             data.setdefault("params", None)
-        try:
-            message = self.structure_message(data)
-        except JsonRpcException:
+        message = self._structured(data)
+        if message is None:
             if request is not None:
                 self._refuse(request, types.ErrorCodes.InvalidParams, "the parameters are not as the protocol says")
+            elif isinstance(method, str) and method in SYNCHRONISING:
+                self._lost(method, data["params"])
             return
-        self.handle_message(message)
+        try:
+            self.handle_message(message)
+        except Exception as error:  # pygls reads some fields before its own guard, and one message must not be the last
+            self._server.report_server_error(error, None)
+
+    def _structured(self, data: dict[str, Any]) -> Any:
+        """Make lsprotocol's object of a message, repaired if need be; None when it is beyond that."""
+        with contextlib.suppress(JsonRpcException):
+            return self.structure_message(data)
+        method, params = data.get("method"), data.get("params")
+        if not isinstance(method, str) or not isinstance(params, dict):
+            return None
+        snapshot = self._server.session.documents.get(uri_of(params) or "")
+        try:
+            params = repaired(params, method, snapshot.version if snapshot else 0)
+            return self.structure_message({**data, "params": params})
+        except (JsonRpcException, RecursionError):
+            return None
+
+    def _lost(self, method: str, params: Any) -> None:
+        """Say that a change of a document could not be read, and give no suggestions for it until its text comes."""
+        uri = uri_of(params)
+        if uri is not None:
+            self._server.session.documents.lost(uri)
+        name = method.rpartition("/")[2]
+        self._server.log(types.MessageType.Warning, f"{name} refused: its parameters are not as the protocol says")
 
     def _refuse(self, request: Any, code: types.ErrorCodes, message: str) -> None:
         self._send_response(request, error=types.ResponseError(code=code.value, message=message))
@@ -119,6 +156,10 @@ class WarmlineProtocol(LanguageServerProtocol):
     def was_shut_down(self) -> bool:
         """Whether the client said `shutdown`, so that leaving is in order."""
         return self._shutdown
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
 
 
 class WarmlineServer(LanguageServer):

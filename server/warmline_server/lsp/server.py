@@ -111,7 +111,7 @@ async def _session(client: Client, frames: Frames, writer: BinaryIO) -> int:
     parent: asyncio.Task[None] | None = None
     if client.process_id is not None:
         parent = asyncio.ensure_future(wait_for_exit(client.process_id))
-        parent.add_done_callback(lambda task: None if task.cancelled() else stop())
+        parent.add_done_callback(lambda task: stop() if not task.cancelled() and task.exception() is None else None)
     try:
         while (body := await inbox.get()) is not None:
             server.protocol.receive(body)
@@ -128,12 +128,12 @@ async def _session(client: Client, frames: Frames, writer: BinaryIO) -> int:
 
 
 def _read(frames: Frames, loop: asyncio.AbstractEventLoop, inbox: asyncio.Queue[bytes | None]) -> None:
-    """Pass message bodies to the loop, and None at the end of the stream."""
+    """Pass message bodies to the loop, and None at the end of the stream, however it ends."""
     try:
         while True:
             try:
                 body = frames.next()
-            except (FramingError, OSError) as error:
+            except Exception as error:
                 print(f"warmline lsp: {error}", file=sys.stderr)
                 body = None
             loop.call_soon_threadsafe(inbox.put_nowait, body)

@@ -12,7 +12,7 @@ import os
 import traceback
 import uuid
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -29,7 +29,7 @@ from .documents import DocumentStore
 from .initialize import Client
 from .prewarming import Prewarmer
 from .requests import LatestWins
-from .variants import Nowhere, Place, Variants
+from .variants import NO_WORKSPACE, Nowhere, Place, Variants
 
 #: First parts of the codes of errors that stay until a person does something about them.
 _FOR_THE_PERSON: Final = frozenset({"trust", "config", "artifact", "variant"})
@@ -50,6 +50,23 @@ class Attempt:
 
     number: int
     place: Place
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a place; `place` is None for documents that have none.
+
+    `judged` is the number of the latest attempt that ended, `warned` what the person was told since it worked last.
+    """
+
+    place: Place | None
+    variant: str
+    identity: str = ""
+    usable: ResolvedVariant | None = None
+    error: WarmlineError | None = None
+    suggestion: str | None = None
+    judged: int = 0
+    warned: set[tuple[str, str]] = field(default_factory=set)
 
 
 class Session:
@@ -91,12 +108,9 @@ class Session:
         self._engine_lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._attempts = itertools.count(1)
-        self._judged: dict[str, int] = {}
-        self._failures: dict[str, tuple[str, WarmlineError]] = {}
-        self._warned: dict[str, set[tuple[str, str]]] = {}
-        self._usable: dict[str, ResolvedVariant] = {}
-        self._places: dict[str, Place] = {}
+        self._known: dict[str, _Known] = {}
         self._loading: dict[str, bool] = {}
+        self._uri = ""
         self._current = ""
 
     async def engine(self) -> EngineClient:
@@ -124,17 +138,20 @@ class Session:
         """Give the status report as JSON data, after asking the engine if there is one."""
         if self._engine is not None:
             with contextlib.suppress(WarmlineError):
-                self.status.engine = await self._engine.status(self.client_id)
+                self.status.follow(await self._engine.status(self.client_id))
         return self.status.report().model_dump(mode="json")
 
     def prepare(self, uri: str) -> None:
         """Load the variant of a document that was opened, unless it is known to work as it is."""
         place = self.variants.place(uri)
+        # Editors open documents of other schemes behind a person's back, as the left side of a comparison.
+        if isinstance(place, Nowhere) and place.reason != NO_WORKSPACE:
+            return
+        place = self.turn_to(uri)
         if isinstance(place, Nowhere):
             return
-        self._turn_to(place)
         try:
-            known = self._usable.get(place.name) == self.variants.resolve(place)
+            known = self.is_usable(place, self.variants.resolve(place))
         except WarmlineError:
             known = False
         if known:
@@ -142,60 +159,73 @@ class Session:
         else:
             self._load(place)
 
+    def turn_to(self, uri: str) -> Place | Nowhere:
+        """Find what selects a document's variant; the status is about that from here on."""
+        self._forget_gone()
+        self._uri = uri
+        place = self.variants.place(uri)
+        self._turn(place if isinstance(place, Place) else None)
+        return place
+
     def is_usable(self, place: Place, variant: ResolvedVariant) -> bool:
         """Tell whether a place's variant, exactly as it is, has worked when it was used last."""
-        return self._usable.get(place.name) == variant
+        known = self._known.get(place.name)
+        return known is not None and known.usable == variant
 
     def refresh(self) -> None:
         """Resolve and load again whatever is in use."""
-        for place in list(self._places.values()):
+        self._forget_gone()
+        for place in [known.place for known in self._known.values() if known.place is not None]:
             self._load(place)
 
     def begin(self, place: Place) -> Attempt:
         """Begin to use a place's variant; end with `failed` or `worked`."""
-        self._turn_to(place)
+        self._turn(place)
         return Attempt(next(self._attempts), place)
 
     def failed(self, attempt: Attempt, variant: ResolvedVariant | None, error: Exception) -> None:
         """Show what went wrong: status, diagnostics, log."""
-        if not self._counts(attempt):
+        self._forget_gone()
+        known = self._judged(attempt)
+        if known is None:
             return
-        name = attempt.place.name
-        known = error if isinstance(error, WarmlineError) else self._unexpected(error)
-        selected = variant.name if variant else self.variants.selected_name(attempt.place)
-        news = self._failures.get(name, ("", None))[1]
-        if news is None or news.to_dict() != known.to_dict():
-            self.outlet.log(types.MessageType.Error, f"{known.code}: {known}")
-        self._usable.pop(name, None)
-        self._failures[name] = (selected, known)
-        self._warn(attempt.place, selected, known)
-        self.diagnostics.show(name, diagnose(known, attempt.place, variant, self.client))
-        self._show_current()
+        typed = error if isinstance(error, WarmlineError) else self._unexpected(error)
+        if known.error is None or known.error.to_dict() != typed.to_dict():
+            self.outlet.log(types.MessageType.Error, f"{typed.code}: {typed}")
+        known.variant = variant.name if variant else self.variants.selected_name(attempt.place)
+        known.usable, known.error = None, typed
+        self._warn(attempt.place, known, typed)
+        self.diagnostics.show(attempt.place.name, diagnose(typed, attempt.place, variant, self.client))
+        self._show()
 
-    def worked(self, attempt: Attempt, variant: ResolvedVariant) -> None:
-        """Take back what was shown as wrong."""
-        if not self._counts(attempt):
+    def worked(self, attempt: Attempt, variant: ResolvedVariant, identity: str | None = None) -> None:
+        """Take back what was shown as wrong; `identity` is None where it was not told."""
+        known = self._judged(attempt)
+        if known is None:
             return
-        name = attempt.place.name
-        self._usable[name] = variant
-        self._failures.pop(name, None)
-        self._warned.pop(name, None)
-        self.diagnostics.clear(name)
-        self._show_current()
+        if identity is not None or known.usable != variant:
+            known.identity = identity or ""
+        known.variant, known.usable, known.error = variant.name, variant, None
+        known.warned.clear()
+        self.diagnostics.clear(attempt.place.name)
+        self._show()
 
-    def suggested(self, reason: str, result: completion.Completion | None = None) -> None:
-        """Note why the latest request showed what it did, and how its decode went."""
-        self.status.suggestion = reason
+    def suggested(self, place: Place | Nowhere, reason: str, result: completion.Completion | None = None) -> None:
+        """Note why a document's latest request showed what it did, and how its decode went."""
+        known = self._known.get(_name(place))
+        if known is not None:
+            known.suggestion = reason
         if result is not None and result.started is not None:
             started = result.started
-            self.status.last = status.LastReport(
+            last = status.LastReport(
                 reused_tokens=started.reused_tokens,
                 prompt_tokens=started.prompt_tokens,
                 reason=started.reason,
                 ttft_ms=started.ttft_ms,
                 total_ms=result.total_ms,
             )
-        self.status.publish()
+            self.status.requested(started.identity, last)
+        self._show()
 
     async def close(self) -> None:
         """Stop everything and let go of the engine."""
@@ -208,36 +238,49 @@ class Session:
         if engine is not None:
             await engine.close()
 
-    def _turn_to(self, place: Place) -> None:
-        self._places[place.name] = place
-        if self._current != place.name:
-            self._current = place.name
-            self._show_current()
+    def _turn(self, place: Place | None) -> None:
+        name = _name(place)
+        if name not in self._known:
+            self._known[name] = _Known(place, self.variants.selected_name(place) if place else "")
+        self._known[name].place = place
+        self._current = name
+        self._show()
 
-    def _warn(self, place: Place, variant: str, error: WarmlineError) -> None:
+    def _forget_gone(self) -> None:
+        """Drop what is known of places that select nothing any more, with the errors that they show."""
+        places = [known.place for known in self._known.values() if known.place is not None]
+        for place in places:
+            if not self.variants.exists(place):
+                del self._known[place.name]
+                self.diagnostics.clear(place.name)
+        if self._current not in self._known and self._uri:
+            now = self.variants.place(self._uri)
+            self._turn(now if isinstance(now, Place) else None)
+
+    def _warn(self, place: Place, known: _Known, error: WarmlineError) -> None:
         """Tell the person at the editor what only they can mend: once, and again only after it has worked meanwhile."""
         if error.code.partition(".")[0] not in _FOR_THE_PERSON:
             return
-        warned = self._warned.setdefault(place.name, set())
-        if (error.code, variant) not in warned:
-            warned.add((error.code, variant))
-            what = f"Warmline: no suggestions from {variant or 'the variant'}. {error.message}."
+        if (error.code, known.variant) not in known.warned:
+            known.warned.add((error.code, known.variant))
+            what = f"Warmline: no suggestions from {known.variant or 'the variant'}. {error.message}."
             root = place.workspace.root if place.workspace else None
             self.outlet.show(types.MessageType.Warning, short_paths(f"{what} {error.remedy}".rstrip(), root))
 
-    def _show_current(self) -> None:
-        failure = self._failures.get(self._current)
-        if failure is not None:
-            self.status.fail(*failure)
-        else:
-            self.status.mend()
+    def _show(self) -> None:
+        known = self._known.get(self._current)
+        if known is not None:
+            usable = known.usable is not None
+            subject = status.Subject(known.variant, known.identity, usable, known.error, known.suggestion)
+            self.status.show(subject)
 
-    def _counts(self, attempt: Attempt) -> bool:
-        name = attempt.place.name
-        if attempt.number < self._judged.get(name, 0):
-            return False
-        self._judged[name] = attempt.number
-        return True
+    def _judged(self, attempt: Attempt) -> _Known | None:
+        """Give what the outcome of an attempt is to be noted in; None when it counts no more."""
+        known = self._known.get(attempt.place.name)
+        if known is None or attempt.number < known.judged:
+            return None
+        known.judged = attempt.number
+        return known
 
     def _unexpected(self, error: Exception) -> WarmlineError:
         # Where, not what: an exception's text may hold document text, which no log gets.
@@ -272,11 +315,12 @@ class Session:
         variant: ResolvedVariant | None = None
         try:
             variant = self.variants.resolve(place)
-            await (await self.engine()).load(variant, self.client_id)
+            described = await (await self.engine()).load(variant, self.client_id)
         except Exception as error:
             self.failed(attempt, variant, error)
         else:
-            self.worked(attempt, variant)
+            self.status.know(described)
+            self.worked(attempt, variant, described.identity)
             unasked = self.prewarm.unasked
             if unasked and self.variants.place(unasked) == place:
                 self.prewarm.ready(unasked)
@@ -285,7 +329,7 @@ class Session:
         """Pass the engine's states on for as long as it lives."""
         try:
             async for state in engine.watch(self.client_id):
-                self.status.engine = state
+                self.status.follow(state)
                 self.status.publish()
         except Exception as error:
             known = error if isinstance(error, WarmlineError) else self._unexpected(error)
@@ -298,3 +342,8 @@ class Session:
 
     def _publish(self, path: Path, items: list[types.Diagnostic]) -> None:
         self.outlet.publish_diagnostics(uris.to_uri(path), items)
+
+
+def _name(place: Place | Nowhere | None) -> str:
+    """Give the key under which a place's state is kept."""
+    return place.name if isinstance(place, Place) else ""

@@ -8,8 +8,10 @@ is their schema.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from cachetools import LRUCache
 from pydantic import Field
 from warmline.errors import WarmlineError
 from warmline.host.wire import (
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from .protocol import WarmlineServer
 
 METHOD: Final = "warmline/status"
+_IDENTITIES: Final = 256
 
 
 class BaseReport(Message):
@@ -48,7 +51,7 @@ class AdapterReport(Message):
 
 
 class LastReport(Message):
-    """The latest request of this editor that reached a first token; times in milliseconds."""
+    """The latest request of this editor, to this variant, that reached a first token; times in milliseconds."""
 
     reused_tokens: int
     prompt_tokens: int
@@ -61,7 +64,7 @@ class StatusReport(Message):
     """All that an editor shows of Warmline."""
 
     state: State = Field(description="What the engine is doing; `failed` while `error` is set.")
-    variant: str = Field(default="", description="Name of the variant that answers or was asked for.")
+    variant: str = Field(default="", description="Name of the variant of the document that was turned to last.")
     identity: str = Field(default="", description="Digest of the exact variant; empty until it is known.")
     base: BaseReport | None = None
     adapters: tuple[AdapterReport, ...] = ()
@@ -79,33 +82,65 @@ def error_info(error: WarmlineError) -> ErrorInfo:
     return ErrorInfo.model_validate(error.to_dict())
 
 
-class StatusBoard:
-    """Puts the report together from what the session and the engine say, and sends it when it has changed.
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What the report is about: the variant of the document that was turned to last.
 
     Attributes
     ----------
-    engine
-        The engine's latest status, None before there is an engine.
-    last, suggestion
-        How this editor's own latest request went: an engine may have other clients too.
+    variant, identity
+        Its name, and what it was when it worked last; empty while that is not known.
+    usable
+        Whether it worked when it was used last.
+    error
+        What is wrong with it.
+    suggestion
+        How its latest request ended.
+    """
+
+    variant: str = ""
+    identity: str = ""
+    usable: bool = False
+    error: WarmlineError | None = None
+    suggestion: str | None = None
+
+
+class StatusBoard:
+    """Puts the report together from what the session and the engine say, and sends it when it has changed.
+
+    One editor has documents of several workspaces. What the engine calls active is whatever was used last, so it counts
+    only as a description of what it describes, by name and identity.
     """
 
     def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:
         self._send = send
         self._sent: StatusReport | None = None
-        self._failure: tuple[str, ErrorInfo] | None = None
-        self.engine: EngineStatus | None = None
-        self.last: LastReport | None = None
-        self.suggestion: str | None = None
+        self._engine = EngineStatus(state=State.EMPTY)
+        self._subject = Subject()
+        self._described: LRUCache[tuple[str, str], VariantStatus] = LRUCache(_IDENTITIES)
+        self._last: LRUCache[str, LastReport] = LRUCache(_IDENTITIES)
 
-    def fail(self, variant: str, error: WarmlineError) -> None:
-        """Show an error that concerns the variant at hand."""
-        self._failure = (variant, error_info(error))
-        self.publish()
+    def follow(self, engine: EngineStatus) -> None:
+        """Take the engine's latest status."""
+        self._engine = engine
+        if engine.active is not None:
+            self.know(engine.active)
 
-    def mend(self) -> None:
-        """Take the error back."""
-        self._failure = None
+    def know(self, described: VariantStatus) -> None:
+        """Take what is known of a variant."""
+        self._described[described.variant, described.identity] = described
+
+    def requested(self, identity: str, last: LastReport) -> None:
+        """Take how the latest request to an identity went."""
+        self._last[identity] = last
+
+    def last_of(self, identity: str) -> LastReport | None:
+        """Tell how the latest request to an identity went; None when this editor has had none."""
+        return self._last.get(identity)
+
+    def show(self, subject: Subject) -> None:
+        """Make the report about this."""
+        self._subject = subject
         self.publish()
 
     def publish(self) -> None:
@@ -117,20 +152,28 @@ class StatusBoard:
 
     def report(self) -> StatusReport:
         """Put the report together."""
-        engine = self.engine or EngineStatus(state=State.EMPTY)
-        if self._failure is not None:
+        subject = self._subject
+        if subject.error is not None:
             # What answered before answers no more; to go on showing it would be a silent fall back.
-            variant, error = self._failure
             return StatusReport(
-                state=State.FAILED, variant=variant, last=self.last, suggestion=self.suggestion, error=error
+                state=State.FAILED,
+                variant=subject.variant,
+                suggestion=subject.suggestion,
+                error=error_info(subject.error),
             )
+        described = self._described.get((subject.variant, subject.identity))
         return StatusReport(
-            state=engine.state,
-            **(_of(engine.active) if engine.active else {}),
-            last=self.last,
-            suggestion=self.suggestion,
-            error=engine.error if engine.state is State.FAILED else None,
+            state=self._state(),
+            **(_of(described) if described else {"variant": subject.variant, "identity": subject.identity}),
+            last=self._last.get(subject.identity),
+            suggestion=subject.suggestion,
         )
+
+    def _state(self) -> State:
+        if self._engine.state is not State.FAILED:
+            return self._engine.state
+        # Each failure of ours is known where it belongs, so this one belongs to a document of another workspace.
+        return State.READY if self._subject.usable else State.EMPTY
 
 
 def _of(active: VariantStatus) -> dict[str, Any]:

@@ -47,12 +47,12 @@ async def suggest(session: Session, cursor: Cursor, *, automatic: bool) -> Sugge
     uri = cursor.snapshot.uri
     session.prewarm.asked(cursor)
     reason = _refusal(cursor, automatic)
-    place = session.variants.place(uri)
+    place = session.turn_to(uri)
     if reason is None and isinstance(place, Nowhere):
         reason = place.reason
     if reason is not None or isinstance(place, Nowhere):
         session.requests.stop(uri)
-        session.suggested(reason or "")
+        session.suggested(place, reason or "")
         return None
     attempt = session.begin(place)
     variant: ResolvedVariant | None = None
@@ -67,8 +67,8 @@ async def suggest(session: Session, cursor: Cursor, *, automatic: bool) -> Sugge
         return None
     if result is None or result.reason in (completion.SUPERSEDED, completion.CANCELLED):
         return None
-    session.worked(attempt, variant)
-    session.suggested(result.reason, result)
+    session.worked(attempt, variant, result.started.identity if result.started else None)
+    session.suggested(place, result.reason, result)
     return Suggested(result.text, variant.name) if result.text else None
 
 

@@ -7,6 +7,9 @@ path may lead elsewhere without any of the files it joins being touched.
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +19,7 @@ from warmline.registry import WORKSPACE_FOLDER, Store, Workspace, find_workspace
 from warmline.settings import default_variant
 from warmline.variant import ResolvedVariant
 
+from ..paths import unreadable
 from . import uris
 
 NO_WORKSPACE: Final = "no-workspace"
@@ -76,11 +80,21 @@ class Variants:
         Raises
         ------
         WarmlineError
-            As `Store.resolve_workspace`.
+            As `Store.resolve_workspace`; ``config.unreadable`` where a folder on the way is not ours to read.
         """
-        if place.workspace is None:
-            return self.store.resolve(default_variant(self.store.home) or DEFAULT_VARIANT)
-        return self.store.resolve_workspace(place.workspace)
+        with self._typed_errors():
+            if place.workspace is None:
+                return self.store.resolve(default_variant(self.store.home) or DEFAULT_VARIANT)
+            return self.store.resolve_workspace(place.workspace)
+
+    def resolve_named(self, name: str, workspace: Workspace | None) -> ResolvedVariant:
+        """Resolve a variant by its name; errors as in `resolve`."""
+        with self._typed_errors():
+            return self.store.resolve(name, workspace)
+
+    def exists(self, place: Place) -> bool:
+        """Tell whether a place still selects: its workspace file, or the user's own default, may be gone."""
+        return self._has_default() if place.workspace is None else os.path.lexists(place.workspace.file)
 
     def selected_name(self, place: Place) -> str:
         """Give the name that is selected, also when it can't be resolved; empty when it can't even be read."""
@@ -88,7 +102,7 @@ class Variants:
             if place.workspace is None:
                 return default_variant(self.store.home) or DEFAULT_VARIANT
             return place.workspace.load().variant
-        except WarmlineError:
+        except (WarmlineError, OSError):
             return ""
 
     def described_by(self, path: Path) -> Place | None:
@@ -112,5 +126,12 @@ class Variants:
     def _has_default(self) -> bool:
         try:
             return default_variant(self.store.home) is not None
-        except WarmlineError:
+        except (WarmlineError, OSError):
             return True  # settings that cannot be read are what resolving reports
+
+    @contextlib.contextmanager
+    def _typed_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise unreadable(error, self.store.home) from None

@@ -106,7 +106,7 @@ def test_a_hole_is_filled_from_both_sides(warmline: Run, store: Path, code: Path
     answer = warmline("complete", code / "words.py:20:5", "--variant", "fim-python", "--json").json
     # The name stands only in what follows the cursor.
     assert answer["text"] == "counts = {}"
-    assert answer["fim"].startswith("suffix-first")
+    assert answer["fim"].startswith("suffix first: fill-in-the-middle tokens named by the profile")
 
 
 @pytest.mark.model

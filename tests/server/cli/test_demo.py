@@ -101,7 +101,19 @@ def test_demo_for_programs(warmline: Run, home: Path) -> None:
 def test_demo_for_people(warmline: Run) -> None:
     done = warmline("demo")
     assert done.code == 0, done.err
-    for part in ("ledger: Ledger, account_id", "counts = {}", "first token", "reused tokens", "cold", "warm"):
+    for part in (
+        "ledger: Ledger, account_id",
+        "counts = {}",
+        "first token",
+        "reused",
+        "other adapters",
+        "cold",
+        "warm",
+    ):
         assert part in done.out
+    assert done.out.startswith("\n1. ")
+    # The demo's own approvals are nobody's but Warmline's.
+    assert "shipped" in done.out
+    assert " user" not in done.out
     for part in ("Where it came from", "acme-style", "fim-python", "smollm2-135m-instruct", "b179c9523d0e"):
         assert part in done.out

@@ -7,7 +7,18 @@ import sys
 
 import pytest
 
-HEAVY = {"llama_cpp", "numpy", "pygls", "lsprotocol", "grpc", "jinja2", "openvino", "openvino_genai"}
+HEAVY = {
+    "llama_cpp",
+    "numpy",
+    "pygls",
+    "lsprotocol",
+    "grpc",
+    "jinja2",
+    "openvino",
+    "openvino_genai",
+    "huggingface_hub",
+    "httpx",
+}
 
 PROBE = f"""
 import contextlib, io, sys
@@ -25,10 +36,22 @@ print(sorted({HEAVY!r} & set(sys.modules)))
         [],
         ["--version"],
         ["--help"],
-        *([command, "--help"] for command in ("demo", "complete", "lsp", "status", "schema", "trust", "variant")),
+        *(
+            [command, "--help"]
+            for command in (
+                *("adapter", "cache", "catalog", "chat", "complete", "config", "demo", "doctor", "engine", "lsp"),
+                *("model", "schema", "status", "trust", "variant"),
+            )
+        ),
         ["schema", "variant"],
         ["trust", "list", "--json"],
         ["variant", "list", "--json"],
+        ["model", "list", "--json"],
+        ["adapter", "list", "--json"],
+        ["catalog", "list", "--json"],
+        ["config", "list", "--json"],
+        ["doctor", "--json"],
+        ["cache", "list", "--json"],
     ],
     ids=" ".join,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +48,10 @@ def test_status_for_people_names_every_part(warmline: Run, project: Path) -> Non
     assert done.code == 0, done.err
     for part in ("acme", "smollm2-135m-instruct", "acme-style", "1 (effective 2)", "llama.cpp", "4096 tokens"):
         assert part in done.out
+    assert re.search(r"^file +\.\./\.warmline/variants/acme\.json *$", done.out, re.MULTILINE)
+    # The engine's own state, whoever it works for, and not this variant's.
+    assert re.search(r"^engine +(empty|ready) *$", done.out, re.MULTILINE)
+    assert "prefix only: this base has no fill-in-the-middle tokens" in done.out
 
 
 @pytest.mark.model

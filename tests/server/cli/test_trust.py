@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -91,6 +92,11 @@ def test_a_damaged_store_is_reported_and_kept(warmline: Run, home: Path) -> None
 def test_approval_opens_the_way_and_removal_closes_it(warmline: Run, project: Path) -> None:
     place = "ledger.py:22:14"
     assert warmline("complete", place, "--json", cwd=project).json["error"]["code"] == "trust.unapproved"
+    message = warmline("complete", place, cwd=project).err
+    assert re.search(r"error the adapter `acme-style` \([0-9a-f]{12}\) is not approved", message)
+    assert "If you trust where it came from: warmline trust add --workspace\n" in re.sub(r" +\n", "\n", message)
+    other = warmline("status", "--variant", "fim-python", "--json", project).json["error"]
+    assert other["remedy"].endswith(f"warmline trust add --workspace {project} --variant fim-python")
     (digest,) = [entry["digest"] for entry in warmline("trust", "add", "--workspace", "--json", cwd=project).json]
     assert warmline("complete", place, "--json", cwd=project).code == 0
     assert warmline("trust", "remove", digest).code == 0

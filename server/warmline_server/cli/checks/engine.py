@@ -14,20 +14,22 @@ def host(home: Path) -> Check:
     """Whether an engine runs; it need not."""
     from warmline import __version__
     from warmline.host.paths import host_paths
-    from warmline.host.process import info
 
     try:
         paths = host_paths(home)
     except WarmlineError as error:
         return fail("engine", f"{error.file}: {error.message}", error.remedy)
+    if not paths.socket.exists():
+        message = f"version {__version__} is not running; the first request starts it"
+        return ok("engine", message, running=False)
+    from warmline.host.process import info
+
     running = asyncio.run(info(paths))
     if running is not None:
         message = f"runs: process {running.pid}, version {running.version}, {running.requests} requests"
         return ok("engine", message, running=True, pid=running.pid)
-    if paths.socket.exists():
-        message = f"{paths.socket} is there, and nobody answers"
-        return warn("engine", message, "warmline engine stop; the next request starts a new one", running=False)
-    return ok("engine", f"version {__version__} is not running; the first request starts it", running=False)
+    message = f"{paths.socket} is there, and nobody answers"
+    return warn("engine", message, "warmline engine stop; the next request starts a new one", running=False)
 
 
 def quarantine(home: Path) -> list[Check]:

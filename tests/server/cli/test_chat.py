@@ -1,0 +1,71 @@
+"""`warmline chat`: one turn, streamed to people, whole for programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from smollm2 import PACKAGE
+
+Run = Callable[..., Any]
+KEYS = {"variant", "identity", "text", "outcome", "reason", "prompt_tokens", "reused_tokens"} | {
+    "predicted_tokens",
+    "ttft_ms",
+    "total_ms",
+}
+
+
+@pytest.fixture
+def ready(warmline: Run) -> Run:
+    """A store whose default variant is SmolLM2 alone."""
+    assert warmline("model", "add", PACKAGE, "--name", "smollm2").code == 0
+    assert warmline("variant", "add", "plain", "--base", "smollm2").code == 0
+    assert warmline("config", "set", "default-variant", "plain").code == 0
+    return warmline
+
+
+@pytest.mark.model
+def test_one_turn(ready: Run) -> None:
+    done = ready("chat", "Say hello.", "--max-tokens", "8", "--json")
+    assert done.code == 0, done.out
+    answer = done.json
+    assert set(answer) == KEYS
+    assert (answer["variant"], answer["predicted_tokens"]) == ("plain", 8)
+    assert answer["text"]
+    person = ready("chat", "--max-tokens", "8", stdin="Say hello.\n")
+    assert person.out == answer["text"] + "\n"
+    assert "plain" in person.err
+    other = ready("chat", "Say hello.", "--system", "You are a pirate.", "--max-tokens", "8", "--json").json
+    assert other["prompt_tokens"] != answer["prompt_tokens"]
+
+
+@pytest.mark.model
+def test_it_streams(ready: Run, entry: list[str]) -> None:
+    """The first words are there while the rest is still to come."""
+    running = subprocess.Popen(
+        [*entry, "chat", "Count from one to fifty, in words.", "--max-tokens", "60"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert running.stdout is not None
+    first = os.read(running.stdout.fileno(), 4096)
+    assert running.poll() is None
+    rest = running.stdout.read()
+    assert running.wait(timeout=120) == 0
+    assert first.strip()
+    assert len(rest) > len(first)
+
+
+@pytest.mark.parametrize("arguments", [[""], ["  "], ["-"], ["x", "--max-tokens", "0"]], ids=str)
+def test_nothing_to_say_is_wrong_usage(warmline: Run, arguments: list[str]) -> None:
+    assert warmline("chat", *arguments, "--json").code == 2
+
+
+def test_no_variant_is_said_before_an_engine_is_started(warmline: Run, home: Path) -> None:
+    assert warmline("chat", "x", "--json").json["error"]["code"] == "config.no_workspace"
+    assert warmline("chat", "x", "--variant", "gone", "--json").json["error"]["code"] == "variant.unknown"
+    assert not (home / "logs").exists()

@@ -1,0 +1,138 @@
+"""`warmline engine` and `warmline cache`: the host as a person sees it; KV on disk without what it says."""
+
+from __future__ import annotations
+
+import socket
+import stat
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from smollm2 import PACKAGE
+from warmline.identity import ContextIdentity, Identity
+from warmline.kv.disk import DiskSnapshots
+from warmline.kv.snapshots import Snapshot
+
+Run = Callable[..., Any]
+IDENTITY = Identity("llama.cpp", "1", "sha256:" + "0" * 64, (), "t", "none", "fim/1", ContextIdentity(512))
+STAY = {"WARMLINE_ENGINE_IDLE_SECONDS": "60"}
+
+
+@pytest.fixture
+def engine(warmline: Run) -> Iterator[Run]:
+    """Run commands on an engine that is stopped in the end."""
+    yield lambda *arguments: warmline(*arguments, environment=STAY)
+    warmline("engine", "stop")
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def test_start_status_and_stop(engine: Run) -> None:
+    nothing = engine("engine", "status", "--json")
+    assert (nothing.code, nothing.json["running"], nothing.json["pid"]) == (0, False, None)
+    started = engine("engine", "start", "--json").json
+    assert (started["running"], started["started"]) == (True, True)
+    again = engine("engine", "start", "--json").json
+    assert (again["pid"], again["started"]) == (started["pid"], False)
+    running = engine("engine", "status", "--json").json
+    assert (running["pid"], running["state"]["state"]) == (started["pid"], "empty")
+    assert stat.S_IMODE(Path(running["socket"]).stat().st_mode) == 0o600
+    for part in ("empty", str(started["pid"]), running["log"]):
+        assert part in engine("engine", "status").out
+    lines = engine("engine", "logs", "--json").json["lines"]
+    assert any("starting" in line for line in lines)
+    assert len(engine("engine", "logs", "-n", "1").out.splitlines()) == 1
+    samples = engine("engine", "metrics", "--json").json
+    assert {"warmline_state"} <= {sample["name"] for sample in samples}
+    assert engine("engine", "metrics").out.startswith("# HELP")
+    assert engine("engine", "stop", "--json").json == {"stopped": True}
+    assert engine("engine", "stop", "--json").json == {"stopped": False}
+
+
+def test_what_needs_an_engine_starts_none(engine: Run) -> None:
+    error = engine("engine", "metrics", "--json").json["error"]
+    assert error["code"] == "backend.host_missing"
+    assert engine("engine", "status", "--json").json["running"] is False
+    assert engine("engine", "logs", "--json").json["lines"] == []
+
+
+def test_metrics_are_served_on_loopback_alone(engine: Run, port: int) -> None:
+    started = engine("engine", "start", "--metrics-port", str(port), "--json").json
+    assert started["metrics_port"] == port
+    text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+    assert 'warmline_state{what="bases"} 0.0' in text
+    listening = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    ours = {fields[1] for fields in listening if fields[3] == "0A" and fields[1].endswith(f":{port:04X}")}
+    assert ours == {f"0100007F:{port:04X}"}
+    assert engine("engine", "status", "--json").json["metrics_port"] == port
+    other = engine("engine", "start", "--metrics-port", "1", "--json")
+    assert (other.code, other.json["error"]["code"]) == (1, "backend.metrics_port")
+    assert engine("engine", "stop").code == 0
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
+
+
+def test_the_port_can_be_a_setting(engine: Run, port: int) -> None:
+    assert engine("config", "set", "metrics-port", str(port)).code == 0
+    assert engine("engine", "start", "--json").json["metrics_port"] == port
+
+
+def test_a_port_that_is_taken_is_said_and_the_engine_runs(engine: Run, port: int) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        done = engine("engine", "start", "--metrics-port", str(port), "--json")
+    assert done.json["error"]["code"] == "backend.metrics_port"
+    assert engine("engine", "status", "--json").json["running"] is True
+
+
+def snapshot(home: Path, tokens: tuple[int, ...]) -> None:
+    disk = DiskSnapshots(home / "cache/kv")
+    assert disk.put(Snapshot(IDENTITY, tokens, b"secret" * 100))
+
+
+def test_the_cache_is_listed_without_what_it_says_and_purged(warmline: Run, home: Path) -> None:
+    snapshot(home, (1, 2, 3))
+    snapshot(home, (4, 5))
+    rows = warmline("cache", "list", "--json").json
+    assert sorted(row["tokens"] for row in rows) == [2, 3]
+    assert all(set(row) == {"identity", "tokens", "bytes", "age_seconds"} for row in rows)
+    assert rows[0]["identity"] == IDENTITY.digest
+    text = warmline("cache", "list")
+    assert IDENTITY.digest[7:19] in text.out
+    assert "secret" not in text.out
+    purged = warmline("cache", "purge", "--json").json
+    assert (purged["removed"], purged["bytes"]) == (2, sum(row["bytes"] for row in rows))
+    assert warmline("cache", "list", "--json").json == []
+    assert list((home / "cache/kv").iterdir()) == []
+
+
+def test_the_folder_can_be_a_setting(warmline: Run, tmp_path: Path) -> None:
+    assert warmline("config", "set", "snapshot-path", str(tmp_path / "kv")).code == 0
+    disk = DiskSnapshots(tmp_path / "kv")
+    disk.put(Snapshot(IDENTITY, (1,), b"x"))
+    assert len(warmline("cache", "list", "--json").json) == 1
+
+
+@pytest.mark.model
+def test_a_conversation_is_kept_on_disk_when_the_engine_stops(engine: Run, home: Path) -> None:
+    assert engine("model", "add", PACKAGE, "--name", "smollm2").code == 0
+    assert engine("variant", "add", "plain", "--base", "smollm2").code == 0
+    asked = ("chat", "What is a ledger, and who writes into it? One sentence.", "--variant", "plain")
+    first = engine(*asked, "--max-tokens", "6", "--json")
+    assert first.code == 0, first.out
+    assert first.json["reason"] == "cold"
+    assert engine("engine", "stop").code == 0
+    (row,) = engine("cache", "list", "--json").json
+    assert row["identity"] == first.json["identity"]
+    second = engine(*asked, "--max-tokens", "6", "--json").json
+    assert second["reused_tokens"] >= second["prompt_tokens"] - 1
+    assert second["text"] == first.json["text"]

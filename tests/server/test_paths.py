@@ -1,0 +1,43 @@
+"""Paths as people read them; programs get absolute ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from warmline_server.paths import short_path, short_paths
+
+ROOT = Path("/home/ada/project")
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/home/ada/project/.warmline/config.json", ".warmline/config.json"),
+        ("/home/ada/project", "."),
+        ("/home/ada/project2/x.json", "~/project2/x.json"),
+        ("/home/ada", "~"),
+        ("/home/adam/x", "/home/adam/x"),
+        ("/srv/x", "/srv/x"),
+        ("relative/x", "relative/x"),
+        ("-", "-"),
+    ],
+)
+def test_a_path(path: str, shown: str) -> None:
+    assert short_path(path, ROOT) == shown
+
+
+def test_paths_in_a_sentence() -> None:
+    text = "`/home/ada/project/a b.gguf`: not /home/ada/x, /mnt/home/ada/x or x/home/ada/y (/home/ada/project/c)"
+    assert short_paths(text, ROOT) == "`a b.gguf`: not ~/x, /mnt/home/ada/x or x/home/ada/y (c)"
+
+
+def test_the_top_of_the_file_system_stands_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/")
+    assert short_path("/srv/x", Path("/")) == "/srv/x"
+    assert short_paths("see /srv/x", Path("/")) == "see /srv/x"
