@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             except AssertionError as error:
                 failed.append(seed)
                 print(f"{error}\n{' '.join(getattr(error, '__notes__', ()))}", file=sys.stderr)
-            if (number + 1) % 1000 == 0:
+            if (number + 1) % 100 == 0:
                 done = f"{number + 1} programs, {time.monotonic() - began:.0f} s, {len(failed)} failed"
                 print(done, file=sys.stderr, flush=True)
         elsewhere = Counter(world.elsewhere(identity, lineage) == found for identity, lineage, found in oracle.samples)

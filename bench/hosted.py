@@ -321,8 +321,9 @@ def run_and_show(
 ) -> int:
     """Run a bench, print its report and return its exit code; `strict` ones fail with a target not met.
 
-    Progress goes to stderr.
+    Progress goes to stderr. Being terminated is an end like others: what was started is ended too.
     """
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(128 + signal.SIGTERM))
     try:
         report = asyncio.run(run(options, lambda text: print(text, file=sys.stderr, flush=True)))
     except (BenchError, PeerError, WarmlineError) as error:

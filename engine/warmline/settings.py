@@ -9,8 +9,6 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from . import changes
-from .digests import write_atomically
 from .errors import ConfigError
 from .filemodel import BACKENDS, FileModel, load_file, parse
 
@@ -115,6 +113,9 @@ def change_setting(home: Path, key: str, value: str | None) -> Settings:
     StoreError
         As `changes.changing`.
     """
+    from . import changes  # what writes is not loaded to read
+    from .digests import write_atomically
+
     file = settings_file(home)
     field = setting_names().get(key)
     if field is None:

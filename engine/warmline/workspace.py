@@ -26,10 +26,15 @@ class Workspace:
 
 
 def find_workspace(start: Path) -> Workspace | None:
-    """Look for `.warmline/config.json` in `start` (a folder, or a file that need not exist) and upward."""
+    """Look for `.warmline/config.json` in `start` (a folder, or a file that need not exist) and upward.
+
+    A store that somebody keeps in ``~/.warmline`` is none: its own `config.json` holds settings.
+    """
     start = Path(os.path.abspath(start))
+    given = os.environ.get("WARMLINE_HOME")
+    store = os.path.realpath(os.path.expanduser(given)) if given else None
     for folder in (start, *start.parents):
         file = folder / WORKSPACE_FOLDER / WORKSPACE_FILE
-        if os.path.lexists(file):
+        if os.path.lexists(file) and (store is None or os.path.realpath(file.parent) != store):
             return Workspace(folder, file)
     return None

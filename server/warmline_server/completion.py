@@ -6,16 +6,19 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from warmline.errors import BackendError
 from warmline.host.client import EngineClient
 from warmline.host.wire import CompletionRequest, Delta, Done, Event, Outcome, Started
-from warmline.prompts.window import LineSource, Window, WindowLimits, window
+from warmline.prompts.window import LineSource, Window, WindowLimits, looks_binary, window
 from warmline.variant import ResolvedVariant
 
 from .suggest.context import Context
 from .suggest.pipeline import is_settled, suggest
+
+if TYPE_CHECKING:
+    from .lsp.documents import Snapshot
 
 # No profile allows more than 4096 tokens; a backend that goes on past any text those could hold is not believed.
 _MAX_RAW: Final = 1 << 18
@@ -23,6 +26,11 @@ _MAX_RAW: Final = 1 << 18
 #: `Completion.reason` of a request that a newer one for the same document replaced, and of one that was cancelled.
 SUPERSEDED: Final = "superseded"
 CANCELLED: Final = "cancelled"
+#: And of one that the engine was not asked for, since the document is no text.
+BINARY: Final = "binary"
+
+# Code points looked at for being text, at the start and on each side of the cursor; a look costs 0.1 ms for 1000.
+_SAMPLE: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +42,8 @@ class Completion:
     text
         What to insert at the cursor, with the document's line ends; None when there is nothing to show.
     reason
-        ``shown``; ``superseded`` or ``cancelled``; ``length`` or ``deadline`` when the text ends where that cut it, a
-        half line left out; else the suggestion filter that cut or emptied the text.
+        ``shown``; ``binary``; ``superseded`` or ``cancelled``; ``length`` or ``deadline`` when the text ends where
+        that cut it, a half line left out; else the suggestion filter that cut or emptied the text.
     started, done
         The engine's first and last event. `done` is None when the decode was stopped because the shown text could not
         change any more, `started` when the engine ended the request before it began.
@@ -51,6 +59,17 @@ class Completion:
     done: Done | None
     outcome: Outcome | None
     total_ms: float
+
+
+def is_binary(document: Snapshot, offset: int) -> bool:
+    """Tell whether a document is no text, as far as its start and what is around an offset say."""
+    around = document.slice(max(offset - _SAMPLE, 0), offset + _SAMPLE)
+    return looks_binary(document.slice(0, _SAMPLE)) or looks_binary(around)
+
+
+def refused(reason: str) -> Completion:
+    """Make the outcome of a request that the engine was not asked for."""
+    return Completion(None, reason, None, None, None, 0.0)
 
 
 async def complete(

@@ -41,7 +41,7 @@ def unreadable(error: OSError, where: Path) -> WarmlineError:
 
     path = error.filename
     return ConfigError(
-        f"it cannot be read: {error.strerror or type(error).__name__}",
+        f"it cannot be accessed: {error.strerror or type(error).__name__}",
         code="config.unreadable",
         file=os.fsdecode(path) if isinstance(path, (str, bytes)) else str(where),
         remedy="Check its permissions, and those of the folders above it",

@@ -25,7 +25,7 @@ PROGRAMS = settings(
     suppress_health_check=list(HealthCheck),
 )
 # A planted fault needs to be found, not to be made small.
-PLANTED = settings(PROGRAMS, max_examples=300, phases=[Phase.generate], print_blob=False)
+PLANTED = settings(PROGRAMS, max_examples=300, stateful_step_count=20, phases=[Phase.generate], print_blob=False)
 
 
 def test_500_programs(world: World, tmp_path: Path) -> None:
@@ -45,11 +45,22 @@ def test_500_programs(world: World, tmp_path: Path) -> None:
         assert world.elsewhere(identity, lineage) == found, "a fresh process gives other logits"
 
 
+def test_longer_programs(world: World, tmp_path: Path) -> None:
+    """Drawn evenly, as the bench draws them; Hypothesis prefers what is simple."""
+    oracle, tally = Oracle(world.replay, samples=2), Counter[str]()
+    for number in range(40):
+        run_seeded(world, oracle, tmp_path / "kv", tally, f"long:{number}", steps=16)
+    for source in ("live", "ram", "disk"):
+        assert tally[f"reused:{source}"], f"nothing was ever reused from {source}"
+    for identity, lineage, found in oracle.samples:
+        assert world.elsewhere(identity, lineage) == found
+
+
 def test_some_programs_on_the_whole_base(whole: LlamaWorld, tmp_path: Path) -> None:
-    oracle, tally = Oracle(whole.replay, samples=2), Counter[str]()
-    for number in range(12):
+    oracle, tally = Oracle(whole.replay, samples=1), Counter[str]()
+    for number in range(5):
         run_seeded(whole, oracle, tmp_path / "kv", tally, f"whole:{number}", steps=8)
-    assert tally["reused:live"] and tally["reused:ram"] and tally["logits compared"] > 50
+    assert tally["reused:live"] and tally["logits compared"] > 15
     for identity, lineage, found in oracle.samples:
         assert whole.elsewhere(identity, lineage) == found
 
@@ -65,6 +76,6 @@ def test_a_planted_fault_is_caught(llama_world: LlamaWorld, tmp_path: Path, faul
 @pytest.mark.parametrize("fault", MIXED, ids=lambda fault: fault.__name__)
 def test_a_planted_fault_is_caught_by_logits_alone(llama_world: LlamaWorld, tmp_path: Path, fault: Fault) -> None:
     oracle = Oracle(llama_world.replay)
-    programs = machine(llama_world, oracle, tmp_path / "kv", Counter(), strict=False)
     with fault(llama_world), pytest.raises(MismatchError):
-        run_state_machine_as_test(programs, settings=PLANTED)
+        for number in range(50):
+            run_seeded(llama_world, oracle, tmp_path / "kv", Counter(), f"planted:{number}", steps=16, strict=False)

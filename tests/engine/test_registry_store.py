@@ -434,11 +434,11 @@ def test_row_17_every_field_survives_the_file(
 
 def test_resolving_says_which_name_is_missing(store: Store) -> None:
     file = store.home / "variants/llama/acme.json"
-    for changes, field in (
+    for parts, field in (
         ({"adapters": [{"name": "style"}, {"name": "stile"}]}, "adapters[1].name"),
         ({"base": {"name": "bass"}}, "base.name"),
     ):
-        file.write_text(json.dumps({"name": "acme", "base": {"name": "base"}, **changes}))
+        file.write_text(json.dumps({"name": "acme", "base": {"name": "base"}, **parts}))
         with pytest.raises(StoreError) as caught:
             store.resolve("acme")
         assert (caught.value.file, caught.value.field) == (str(file), field)

@@ -6,7 +6,6 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from cachetools import LRUCache
@@ -16,6 +15,7 @@ from ..digests import DigestCache
 from ..errors import ArtifactError, VariantError
 from ..identity import Identity
 from ..kv.pool import ContextPool
+from ..memory import available_bytes
 from ..prompts.chat import ChatTemplate
 from ..variant import ResolvedVariant
 from ..verified import Verified, VerifiedAdapter, Verifier
@@ -23,17 +23,6 @@ from .wire import VariantStatus
 
 # A base needs its file's size in memory, and some more for contexts and compute buffers.
 _HEADROOM: Final = 1.5
-
-
-def available_bytes() -> int | None:
-    """Return the memory that programs can still get, in bytes; None where the system does not say."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        return None
-    return None
 
 
 class Residents:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from warmline.errors import WarmlineError
+
+from warmline_server.paths import unreadable
 
 from . import (
     adapter,
@@ -93,6 +97,22 @@ def run(arguments: Sequence[str]) -> int:
     # Asked here as well as in the command: a usage error comes before any command has seen its options.
     output = Output("--json" in arguments)
     try:
+        code = _run(arguments, output)
+        _flush(output)
+        return code
+    except BrokenPipeError:
+        # Nobody reads stdout any more, which is no fault to speak of.
+        output.abandon()
+    except OSError as error:
+        output.abandon()
+        with contextlib.suppress(OSError):
+            print(f"warmline: the output cannot be written: {error.strerror or error}", file=sys.stderr, flush=True)
+    return Exit.ERROR
+
+
+def _run(arguments: Sequence[str], output: Output) -> int:
+    """As `run`; an `OSError` means that stdout or stderr cannot be written."""
+    try:
         code = typer.main.get_command(app).main(list(arguments), prog_name="warmline", standalone_mode=False)
         return int(code) if isinstance(code, int) else Exit.OK
     except WarmlineError as error:
@@ -113,19 +133,30 @@ def run(arguments: Sequence[str]) -> int:
         _trace()
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # Nobody reads stdout any more; Python's own flush at exit must not complain about it either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        raise
+    except OSError as error:
+        _trace()
+        _flush(output)  # raises, if stdout is what failed
+        output.error(unreadable(error, Path.cwd()) if error.filename else _internal(error))
         return Exit.ERROR
     except Exception as error:  # the promise of this function: a person never sees a bare traceback
         _trace()
-        output.error(
-            WarmlineError(
-                f"Warmline itself failed: {type(error).__name__}: {error}",
-                code="internal",
-                remedy="Run it again with WARMLINE_DEBUG=1 in the environment, and report what it shows",
-            )
-        )
+        output.error(_internal(error))
         return Exit.ERROR
+
+
+def _internal(error: Exception) -> WarmlineError:
+    return WarmlineError(
+        f"Warmline itself failed: {type(error).__name__}: {error}",
+        code="internal",
+        remedy="Run it again with WARMLINE_DEBUG=1 in the environment, and report what it shows",
+    )
+
+
+def _flush(output: Output) -> None:
+    """Write what is still held back; a stream that failed keeps it, and fails again."""
+    output.stdout.flush()
+    sys.stdout.flush()
 
 
 def _trace() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from pathlib import Path
@@ -35,6 +34,8 @@ def command(
 
     JSON: `text` is the whole answer; `reason` says how warm the KV was; `outcome` how the answer ended.
     """
+    import asyncio  # not at the top: it is a tenth of what `warmline --help` takes
+
     from .selection import select
 
     output = Output(as_json)

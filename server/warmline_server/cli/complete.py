@@ -33,6 +33,8 @@ def command(
     JSON: `text` is the suggestion as an editor would show it, or null; `shown` says why it is what it is; `reason`
     says how warm the KV was (cold, warm, prefix:..., identity:...), null when the engine was not asked.
     """
+    from warmline_server.completion import BINARY, is_binary, refused
+
     from .document import parse_place, read
     from .selection import select
     from .session import asking_for_approval
@@ -42,8 +44,11 @@ def command(
     document = read(where.file)
     line, column = document.cursor(where)
     selection = select(document.path or Path.cwd(), variant)
-    with asking_for_approval(selection.workspace, variant):
-        completion = asyncio.run(_complete(output, selection.variant, document, line, column))
+    if is_binary(document.snapshot, document.offset(line, column)):
+        completion = refused(BINARY)
+    else:
+        with asking_for_approval(selection.workspace, variant):
+            completion = asyncio.run(_complete(output, selection.variant, document, line, column))
     if as_json:
         output.json(result(selection.variant.name, completion))
     else:

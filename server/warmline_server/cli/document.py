@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from warmline_server.lsp.documents import DocumentStore, Snapshot
 
 MAX_BYTES: Final = 64 << 20
 STDIN: Final = "-"
+_NUMBER: Final = re.compile("0{0,20}[1-9][0-9]{0,9}")
+_SHOWN: Final = 200  # characters of a wrong place in its error
 
 # LSP's language ids by file ending; an editor tells them to the language server, nobody tells them to a command.
 _LANGUAGES: Final = {
@@ -79,9 +82,9 @@ def parse_place(text: str) -> Place:
     """
     file, _, rest = text.rpartition(":")
     file, _, line = file.rpartition(":")
-    numbers = [part for part in (line, rest) if part.isascii() and part.isdigit() and 0 < int(part[:12]) < 1 << 31]
-    if not file or len(numbers) != 2:
-        raise typer.BadParameter(f"{text!r} is not FILE:LINE:COL, with LINE and COL counted from 1")
+    if not file or not all(_NUMBER.fullmatch(part) and int(part) < 1 << 31 for part in (line, rest)):
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        raise typer.BadParameter(f"{shown!r} is not FILE:LINE:COL, with LINE and COL counted from 1")
     return Place(file, int(line), int(rest))
 
 
@@ -111,10 +114,13 @@ class Document:
         line = place.line - 1
         return line, min(place.column - 1, len(self.snapshot.line(line)))
 
+    def offset(self, line: int, column: int) -> int:
+        """Return how many characters are before a cursor (0-based)."""
+        return len(self.snapshot.slice_lines(0, line)) + column
+
     def with_text(self, line: int, column: int, typed: str) -> Document:
         """Return the document as it is after `typed` was typed at a cursor (0-based)."""
-        text = self.snapshot.slice_lines(0, line)
-        at = len(text) + column
+        at = self.offset(line, column)
         return opened(self.path, self.snapshot.slice(0, at) + typed + self.snapshot.slice(at, self.snapshot.length))
 
 

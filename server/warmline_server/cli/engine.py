@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +31,8 @@ def start(
     as_json: Json = False,
 ) -> None:
     """Start the engine, if it does not run; clients do so by themselves."""
+    import asyncio  # not at the top: it is a tenth of what `warmline --help` takes
+
     from warmline.errors import BackendError
     from warmline.host.process import ensure_running, info
 
@@ -76,6 +77,8 @@ def stop(as_json: Json = False) -> None:
 @app.command("status")
 def status(as_json: Json = False) -> None:
     """Say whether the engine runs, and what it is doing. Starts nothing."""
+    import asyncio
+
     from . import tables
 
     output = Output(as_json)
@@ -130,6 +133,8 @@ def logs(
 @app.command("metrics")
 def metrics(as_json: Json = False) -> None:
     """Print what the engine counts: Prometheus' text format, or with --json a list of samples."""
+    import asyncio
+
     from warmline.host.remote import RemoteEngine
     from warmline.registry import warmline_home
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from warmline.records import AdapterRecord, ModelRecord
 from warmline.registry import Found, Store, Workspace
 from warmline.resolution import contained
 from warmline.settings import default_variant
-from warmline.trust import TrustStore
 from warmline.variant import AdapterSpec, VariantFile
 
 from .adapter import trust_label
@@ -124,10 +123,15 @@ class _Reader:
         self.store = store
         self._models: dict[tuple[str, str], ModelRecord] = {}
         self._adapters: dict[tuple[str, str], AdapterRecord] = {}
+
+    @cached_property
+    def _approved(self) -> set[str]:
+        from warmline.trust import TrustStore  # only a workspace's variants ask
+
         try:
-            self._approved = set(TrustStore(store.home / "trust.json").entries())
+            return set(TrustStore(self.store.home / "trust.json").entries())
         except WarmlineError:
-            self._approved = set()  # approvals that cannot be read approve nothing; `doctor` says so
+            return set()  # approvals that cannot be read approve nothing; `doctor` says so
 
     def row(self, found: Found, selected: bool) -> Row:
         """Read one variant; raises `WarmlineError` for one that cannot be used as it is written."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TextIO
 
+from warmline_server.characters import escape, escape_invisible
 from warmline_server.paths import short_path, short_paths
 from warmline_server.stdio import protect
 
@@ -34,7 +36,8 @@ class Exit(IntEnum):
 HELP: Final = (
     "Exit codes: 0 done; 1 an error (variant, file, engine), named with its remedy; 2 wrong usage; "
     "3 nothing to suggest (complete); 130 interrupted. "
-    'With --json stdout holds one JSON value, for errors {"error": {code, message, file, field, remedy}}.'
+    'With --json stdout holds one JSON value, for errors {"error": {code, message, file, field, remedy}}; '
+    "after an interrupt it holds none."
 )
 
 # What could drive a terminal or turn the reading direction; line feed and tab are layout, not control, in code.
@@ -43,17 +46,12 @@ _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u20
 
 def visible(text: str) -> str:
     r"""Write control characters as escapes (``\x1b``), so that text from files and models cannot act on a terminal."""
-    return _CONTROL.sub(lambda match: _escape(match[0]), text)
+    return _CONTROL.sub(lambda match: escape(match[0]), text)
 
 
 def one_line(text: str) -> str:
-    """As `visible`, with line ends and tabs escaped too: for names, paths and other table cells."""
-    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    """Write all that cannot be seen as escapes, line ends and tabs too: for names, paths and other table cells."""
+    return escape_invisible(text.replace("\n", "\\n").replace("\t", "\\t"))
 
 
 def cell(text: object, style: str = "") -> Text:
@@ -81,6 +79,13 @@ class Output:
         if Output._guarded is None:
             writer = protect().writer
             Output._guarded = TextIOWrapper(writer, encoding=sys.stdout.encoding, errors="backslashreplace")
+
+    def abandon(self) -> None:
+        """Let all further output go nowhere: Python's own flush at exit must not complain about a lost stream again."""
+        null = os.open(os.devnull, os.O_WRONLY)
+        for stream in {1, *([Output._guarded.fileno()] if Output._guarded else [])}:
+            os.dup2(null, stream)
+        os.close(null)
 
     @property
     def stdout(self) -> TextIO:

@@ -9,7 +9,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 from warmline.digests import short
-from warmline.host.wire import AdapterStatus, VariantStatus
+from warmline.host.wire import AdapterStatus, BaseStatus, VariantStatus
 
 from .output import cell
 
@@ -71,11 +71,13 @@ class Provenance:
         return rows
 
     def _sources(self) -> Table:
-        parts = [part for status in self._statuses for part in (status.base, *status.adapters) if part.source]
+        parts: list[BaseStatus | AdapterStatus] = []
+        for status in self._statuses:
+            parts += [status.base, *status.adapters]
         grid = Table.grid(padding=(0, 2))
         grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")
-        for (name, _), source in {(part.name, part.digest): part.source for part in parts}.items():
+        for (name, _), source in {(part.name, part.digest): part.source for part in parts if part.source}.items():
             grid.add_row(cell(name), cell(f"from {source}"))
         return grid
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .options import Json
 from .output import Output
 
 
@@ -21,8 +22,8 @@ class Kind(StrEnum):
     SETTINGS = "settings"
 
 
-def command(kind: Annotated[Kind, typer.Argument(help="Which file.")]) -> None:
+def command(kind: Annotated[Kind, typer.Argument(help="Which file.")], as_json: Json = True) -> None:
     """Print the JSON Schema of a file, for editors and checkers."""
     from warmline.schemas import json_schema
 
-    Output(as_json=True).json(json_schema(kind.value))
+    Output(as_json).json(json_schema(kind.value))

@@ -6,9 +6,10 @@ Only what could act is escaped, so that the source stays readable where an edito
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from typing import Final
+
+from ..characters import escape_invisible
 
 # CommonMark: a backslash before any ASCII punctuation makes it a plain character. In a line these can act: code,
 # emphasis, links, HTML, entities, tables, strikethrough, formulas, and an underscore but for one inside a word.
@@ -24,9 +25,8 @@ _BACKTICKS: Final = re.compile(r"`+")
 
 
 def plain(text: str) -> str:
-    """Make one line of harmless length: no control, direction-changing or otherwise invisible characters."""
-    kept = "".join(" " if c.isspace() else c for c in text if c.isspace() or unicodedata.category(c)[0] != "C")
-    kept = " ".join(kept.split())
+    """Make one line of harmless length; control, direction-changing and otherwise invisible characters as escapes."""
+    kept = escape_invisible(" ".join(text.split()))
     return kept if len(kept) <= _MAX_LENGTH else kept[: _MAX_LENGTH - 1] + "…"
 
 

@@ -159,7 +159,9 @@ class WarmlineProtocol(LanguageServerProtocol):
 
 
 def _is_id(value: object) -> bool:
-    return isinstance(value, (str, int)) and not isinstance(value, bool)
+    # A client whose language knows floats only writes 1.0, and gets its answer under that.
+    whole = isinstance(value, float) and value.is_integer()
+    return whole or (isinstance(value, (str, int)) and not isinstance(value, bool))
 
 
 class WarmlineServer(LanguageServer):

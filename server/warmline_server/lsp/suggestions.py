@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from warmline.errors import WarmlineError
-from warmline.prompts.window import looks_binary
 from warmline.variant import ResolvedVariant
 
 from .. import completion
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 # llama.vim's default: with more than this right of the cursor, a suggestion nobody asked for is rarely wanted.
 _MAX_RIGHT: Final = 8
-# Code points looked at for being text, at the start and on each side of the cursor; a look costs 0.1 ms for 1000.
-_SAMPLE: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +115,8 @@ def _refusal(cursor: Cursor, automatic: bool) -> str | None:
     snapshot = cursor.snapshot
     if not snapshot.in_sync:
         return "out-of-sync"
-    around = snapshot.slice(max(cursor.offset - _SAMPLE, 0), cursor.offset + _SAMPLE)
-    if looks_binary(snapshot.slice(0, _SAMPLE)) or looks_binary(around):
-        return "binary"
+    if completion.is_binary(snapshot, cursor.offset):
+        return completion.BINARY
     if automatic and snapshot.last_edit is not None and snapshot.last_edit.is_deletion:
         return "after-deletion"
     if automatic and len(cursor.after.rstrip()) > _MAX_RIGHT:
@@ -132,6 +128,7 @@ def _path_in(place: Place, path: Path | None) -> str | None:
     """Give the document's path inside its workspace, else its name: where a home folder lies is no model's business."""
     if path is None:
         return None
-    if place.workspace is not None and path.is_relative_to(place.workspace.root):
-        return path.relative_to(place.workspace.root).as_posix()
-    return path.name
+    inside = place.workspace is not None and path.is_relative_to(place.workspace.root)
+    text = path.relative_to(place.workspace.root).as_posix() if inside and place.workspace else path.name
+    # A name that is no UTF-8 has surrogates, which no message can carry.
+    return text.encode("utf-8", "replace").decode()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 from urllib.request import url2pathname
 
 
@@ -22,9 +23,10 @@ def to_path(uri: str) -> Path | None:
     except ValueError:
         return None
     host = parts.netloc if parts.netloc not in ("", "localhost") else ""
-    text = url2pathname(f"//{host}{parts.path}" if host else parts.path)
-    # On POSIX url2pathname only unquotes; a NUL could come out of it and no path has one.
-    return Path(text) if text and "\x00" not in unquote(text) else None
+    quoted = f"//{host}{parts.path}" if host else parts.path
+    # On POSIX a name is bytes, UTF-8 or not, and url2pathname would put U+FFFD for those that aren't.
+    text = url2pathname(quoted) if os.name == "nt" else os.fsdecode(unquote_to_bytes(quoted))
+    return Path(text) if text and "\x00" not in text else None  # no path has a NUL
 
 
 def to_uri(path: Path) -> str:

@@ -52,10 +52,12 @@ def _decorated(decorator: Any, arguments: Mapping[str, Sequence[object]], functi
     return decorator(**{name: st.sampled_from(values) for name, values in arguments.items()})(function)
 
 
-def run_seeded(world: World, oracle: Oracle, folder: Path, tally: Counter[str], seed: str, *, steps: int) -> None:
+def run_seeded(
+    world: World, oracle: Oracle, folder: Path, tally: Counter[str], seed: str, *, steps: int, strict: bool = True
+) -> None:
     """Run one program that a seed draws; raises AssertionError with the program when something does not hold."""
     limits, drawn = random_program(world, random.Random(seed), steps)
-    with program(Run(world, oracle, folder, tally, **limits)) as run:
+    with program(Run(world, oracle, folder, tally, strict=strict, **limits)) as run:
         for at, (name, arguments) in enumerate(drawn):
             try:
                 run.do(name, arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import types
 import typing
 from collections.abc import AsyncIterator
@@ -67,11 +68,15 @@ def sample(name: str, annotation: Any, default: Any = None) -> Any:
     if origin is typing.Literal:
         return next((one for one in arguments if one != default), default)
     if origin is tuple:
-        return (sample(name, arguments[0]),)
+        return tuple(sample(name, one) for one in arguments if one is not Ellipsis)
     if origin is dict:
         return {sample("name", arguments[0]): sample(name, arguments[1])}
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return full(annotation)
+    if dataclasses.is_dataclass(annotation):
+        hints = typing.get_type_hints(annotation)
+        fields = dataclasses.fields(annotation)
+        return annotation(**{each.name: sample(each.name, hints[each.name], each.default) for each in fields})
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return next(one for one in annotation if one != default)
     if name in BY_NAME and BY_NAME[name] != default and annotation in (str, type(BY_NAME[name])):

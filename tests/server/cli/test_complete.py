@@ -55,7 +55,9 @@ def test_a_place(text: str, place: Place) -> None:
     assert parse_place(text) == place
 
 
-@pytest.mark.parametrize("text", ["", "a", "a:1", "a:1:", "a::1", ":1:1", "a:0:1", "a:1:0", "a:-1:1", "a:1:²", "a:1:x"])
+@pytest.mark.parametrize(
+    "text", ["", "a", "a:1", "a:1:", "a::1", ":1:1", "a:0:1", "a:1:0", "a:-1:1", "a:1:²", "a:1:x", "a:1:" + "1" * 5000]
+)
 def test_no_place(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse_place(text)
@@ -151,6 +153,15 @@ def test_odd_documents_are_answered(warmline: Run, store: Path, data: bytes, pla
     assert set(done.json) >= KEYS
     assert (done.json["text"] is None) == (done.code == 3)
     assert done.json["text"] is not None or done.json["shown"]
+
+
+@pytest.mark.parametrize("data", [b"\0" * 5000, b"x = 1\n" * 1000 + b"\0" * 2000], ids=["all", "at the cursor"])
+def test_a_document_that_is_no_text_is_refused_as_in_an_editor(warmline: Run, store: Path, data: bytes) -> None:
+    line = data.count(b"\n") + 1
+    done = warmline("complete", f"-:{line}:5", "--variant", "base", "--json", stdin=data)
+    assert (done.code, done.json["text"], done.json["shown"], done.json["reason"]) == (3, None, "binary", None)
+    assert set(done.json) >= KEYS
+    assert "binary" in warmline("complete", f"-:{line}:5", "--variant", "base", stdin=data).err
 
 
 def test_an_unknown_variant_by_option_names_the_option(warmline: Run, store: Path) -> None:

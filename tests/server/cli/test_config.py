@@ -113,3 +113,22 @@ def test_the_language_server_uses_it_too(home: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         variants.resolve(broken)
     assert caught.value.file == str(home / "config.json")
+
+
+def test_a_store_called_like_a_workspaces_folder_is_none(warmline: Run, tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    environment = {"WARMLINE_HOME": str(tmp_path / ".warmline")}
+    assert warmline("config", "set", "live-contexts", "2", environment=environment).code == 0
+    error = warmline("status", "--json", cwd=code, environment=environment).json["error"]
+    assert error["code"] == "config.no_workspace"
+
+
+def test_the_readmes_table_is_that_of_the_settings(repo: Path) -> None:
+    rows = ["| setting | default | meaning |", "|---|---|---|"]
+    for name, field in setting_names().items():
+        info = Settings.model_fields[field]
+        default = "unset" if info.default is None else info.default
+        rows.append(f"| `{name}` | {default} | {info.description} |")
+    table = "\n".join(rows)
+    assert table in (repo / "README.md").read_text("utf-8"), f"README.md needs:\n{table}"

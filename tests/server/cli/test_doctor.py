@@ -215,7 +215,7 @@ def test_a_processor_without_vector_units_is_slow(monkeypatch: pytest.MonkeyPatc
 
 
 def test_memory_against_the_largest_base(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warmline.host.resident.available_bytes", lambda: 4 << 30)
+    monkeypatch.setattr("warmline.memory.available_bytes", lambda: 4 << 30)
     assert machine.memory(lambda: 1 << 30).level is Level.OK
     assert machine.memory(lambda: 3 << 30).level is Level.WARN
 

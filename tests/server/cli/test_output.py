@@ -32,6 +32,21 @@ def test_visible(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("ac\u200bme", "ac\\u200bme"),
+        ("\ufeffacme", "\\ufeffacme"),
+        ("a\u00adb\u2060c\u3164", "a\\xadb\\u2060c\\u3164"),
+        ("a\U000e0041", "a\\U000e0041"),
+        ("a\n\tb\x1b", "a\\n\\tb\\x1b"),
+        ("naïve 😀 ❤️ 変数", "naïve 😀 ❤️ 変数"),
+    ],
+)
+def test_what_cannot_be_seen_is_shown_in_names_and_metadata(text: str, shown: str) -> None:
+    assert one_line(text) == shown
+
+
 @given(st.text())
 def test_one_line_is_one_printable_line(text: str) -> None:
     shown = one_line(text)

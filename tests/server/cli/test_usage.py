@@ -13,6 +13,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from warmline_server.cli.app import run
 
 Run = Callable[..., Any]
 
@@ -29,6 +30,8 @@ Run = Callable[..., Any]
         ["complete", ":1:1"],
         ["complete", "file.py:1:1", "--nonsense"],
         ["complete", "file.py:1:99999999999999999999"],
+        ["complete", "f:" + "1" * 5000 + ":1"],
+        ["complete", "f:" + "0" * 5000 + "1:1"],
         ["schema", "nonsense"],
         ["trust", "add"],
         ["trust"],
@@ -104,6 +107,69 @@ def test_lsp_on_a_terminal_explains_itself(entry: list[str], home: Path) -> None
     assert (done.returncode, done.stdout) == (2, "")
     for word in ("Language Server Protocol", "VS Code", "vim.lsp.config", "warmline demo"):
         assert word in done.stderr
+
+
+def test_a_schema_may_be_asked_for_as_json(warmline: Run) -> None:
+    assert warmline("schema", "variant", "--json").json == warmline("schema", "variant").json
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_process_without_some_streams_works(entry: list[str], home: Path, tmp_path: Path, closed: str) -> None:
+    """What is opened first must not get the number of a stream that is missing."""
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *entry]
+    # `engine status` opens sockets, if any command does.
+    for arguments in (["complete", "--json", "missing.py:1:1"], ["status", "--json"], ["engine", "status"]):
+        done = subprocess.run([*shell, *arguments], input=b"", capture_output=True, timeout=60)
+        assert done.returncode == (0 if arguments[0] == "engine" else 1)
+        assert b"Traceback" not in done.stderr
+        assert (done.stdout == b"") == (" >&-" in f" {closed}")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_the_language_server_without_a_stream_ends_and_says_nothing_odd(
+    entry: list[str], home: Path, closed: str
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *entry, "lsp"], input=b"", capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["schema", "variant"],
+        ["--help"],
+        ["--version"],
+        ["complete", "missing.py:1:1", "--json"],
+        ["nonsense", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_a_full_stdout_is_one_line_on_stderr(entry: list[str], home: Path, arguments: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*entry, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.decode() == "warmline: the output cannot be written: No space left on device\n"
+
+
+def test_an_interrupt_leaves_stdout_empty_and_help_says_so(warmline: Run) -> None:
+    assert "after an interrupt it holds none" in " ".join(warmline("status", "--help").out.split())
+
+
+def test_a_store_that_may_not_be_read_is_a_typed_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    def closed(*_: object) -> Any:
+        raise PermissionError(13, "Permission denied", str(home / "variants"))
+
+    monkeypatch.setattr("warmline.registry.Store.resolve", closed)
+    monkeypatch.setattr("warmline.registry.Store.find", closed)
+    assert run(["complete", f"{__file__}:1:1", "--variant", "v", "--json"]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["code"], error["file"]) == ("config.unreadable", str(home / "variants"))
 
 
 def test_an_interrupt_is_exit_130_without_a_traceback(entry: list[str], home: Path) -> None:

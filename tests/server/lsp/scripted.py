@@ -56,7 +56,7 @@ class ScriptedEngine:
             if self.error is not None:
                 raise self.error
             yield Started(
-                identity="sha256:" + "0" * 64,
+                identity=identity(request.variant),
                 prompt_tokens=10,
                 reused_tokens=4,
                 reason="prefix:4/10",
@@ -104,6 +104,11 @@ class ScriptedEngine:
         self.closed = True
 
 
+def identity(variant: ResolvedVariant) -> str:
+    """Another one for `acme` than for the rest."""
+    return "sha256:" + ("1" if variant.name == "acme" else "2") * 64
+
+
 def describe(variant: ResolvedVariant) -> VariantStatus:
     adapters = tuple(
         AdapterStatus(
@@ -119,7 +124,7 @@ def describe(variant: ResolvedVariant) -> VariantStatus:
     )
     return VariantStatus(
         variant=variant.name,
-        identity="sha256:" + "1" * 64,
+        identity=identity(variant),
         base=BaseStatus(name=variant.base.name, digest="sha256:" + "b" * 64),
         adapters=adapters,
         backend=BackendStatus(name="scripted", version="1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,20 @@ async def test_what_is_wrong_with_the_workspace_file_is_said_once(room: Make) ->
         one.session.variants.resolve(place)
     [(path, _)] = diagnose(caught.value, place, None, Client())
     assert path == one.config
+
+
+@pytest.mark.timeout(20)
+async def test_a_fifo_in_place_of_a_file_holds_nobody_up(room: Make) -> None:
+    one = room()
+    for file in (one.variant_path("acme"), one.config):
+        file.unlink()
+        os.mkfifo(file)
+        place = one.session.variants.place(one.uri())
+        assert isinstance(place, Place)
+        with pytest.raises(WarmlineError) as caught:
+            one.session.variants.resolve(place)
+        [(path, item), *_] = diagnose(caught.value, place, None, Client())
+        assert (path, item.code, item.range.end.character) == (file, "config.unreadable", 0)
 
 
 def test_a_file_that_two_places_blame_keeps_the_others_error() -> None:

@@ -51,6 +51,7 @@ def test_a_stream_that_ends_inside_a_message_has_ended(data: bytes) -> None:
         b"X: 1\r\n\r\n{}",
         b"Content-Length: -1\r\n\r\n",
         b"Content-Length: abc\r\n\r\n",
+        b"Content-Length: %s\r\n\r\n" % (b"1" * 5000),
         b"Content-Length: %d\r\n\r\n" % (MAX_BODY + 1),
         b"a" * 100_000,
     ],

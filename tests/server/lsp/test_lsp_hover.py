@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 from markdown_it import MarkdownIt
-from scripted import Room
+from scripted import Room, inline_params
 from warmline.errors import ArtifactError
 from warmline_server.lsp.hover import hover
 from warmline_server.lsp.initialize import Client
+from warmline_server.lsp.inline_completion import inline_completion
 from warmline_server.lsp.markdown import escape, fenced, plain, table
 
 Make = Callable[..., Room]
@@ -57,10 +58,15 @@ async def test_who_vouches_for_an_adapter_and_what_it_was_made_for_are_two_rows(
     assert "Made for   unverified: not known to be this base" in shown
 
 
-async def test_the_last_request_is_this_editors_own(room: Make) -> None:
-    one = room()
-    await ask(one, one.config)
-    assert one.engine.clients == {one.session.client_id}
+async def test_the_last_request_is_that_of_the_very_variant(room: Make) -> None:
+    one = room("1")
+    assert "Last request" not in (await ask(one, one.config)).contents.value
+    assert await inline_completion(one.ls, inline_params(one.open("x = "), 0, 4))
+    assert "4 of 10 tokens reused" in (await ask(one, one.config)).contents.value
+    # What the engine calls active may be another's by now, and its last request that of a third one.
+    assert "Last request" not in (await ask(one, one.variant_path("plain"))).contents.value
+    one.select("plain")
+    assert "Last request" not in (await ask(one, one.config)).contents.value
 
 
 async def test_other_files_have_no_hover(room: Make) -> None:
@@ -131,6 +137,15 @@ def test_a_fence_holds_whatever_is_in_it() -> None:
     assert (token.type, token.info, token.content) == ("fence", "python", code + "\n")
     [token] = MarkdownIt("commonmark").parse(fenced("x", "py` thon\n"))
     assert (token.info, token.content) == ("", "x\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("ac\u200bme", "ac\\u200bme"), ("\ufeffa", "\\ufeffa"), ("a\u202eb", "a\\u202eb"), ("a\n b", "a b")],
+)
+def test_what_cannot_be_seen_is_shown(text: str, shown: str) -> None:
+    assert plain(text) == shown
+    assert "\\" + shown.partition("\\")[2] in MarkdownIt("commonmark").render(escape(text)) or "\\" not in shown
 
 
 @given(st.text())

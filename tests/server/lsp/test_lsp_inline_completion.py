@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from lsprotocol import types
 from scripted import Room, inline_params
 from warmline.errors import ArtifactError
 from warmline.host.wire import Outcome
+from warmline_server.lsp import uris
 from warmline_server.lsp.initialize import Client
 from warmline_server.lsp.inline_completion import inline_completion
 
@@ -243,6 +246,20 @@ async def test_a_document_that_is_not_open_gets_null(room: Make) -> None:
     one = room("1")
     (one.root / "src" / "a.py").write_text("x = ")
     assert await ask(one, one.uri(), 0, 4) is None
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are no bytes there")
+async def test_a_folder_whose_name_is_no_utf8_has_its_workspace(room: Make) -> None:
+    one = room("1")
+    folder = Path(os.fsdecode(os.fsencode(one.root) + b"/caf\xe9"))
+    folder.mkdir()
+    one.write(folder / ".warmline" / "config.json", {"variant": "plain"})
+    uri = one.root.as_uri() + "/caf%E9/%E9.py"
+    assert uris.to_path(uri) == folder / os.fsdecode(b"\xe9.py")
+    assert uris.to_uri(folder / os.fsdecode(b"\xe9.py")) == uri
+    one.session.documents.open(uri, "python", 1, "x = ")
+    assert await ask(one, uri, 0, 4) is not None
+    assert (one.engine.requests[0].variant.name, one.engine.requests[0].path) == ("plain", "?.py")
 
 
 async def test_the_path_in_the_prompt_begins_at_the_workspace(room: Make) -> None:

@@ -250,7 +250,7 @@ async def test_hover_shows_the_provenance(site: Site) -> None:
         assert shown is not None
         assert isinstance(shown.contents, types.MarkupContent)
         assert shown.contents.kind == types.MarkupKind.Markdown
-        for text in ("acme", "b179c9523d0e", "ba7a4e56a839", "effective 2", "llama\\.cpp", "4096", "Last request"):
+        for text in ("acme", "b179c9523d0e", "ba7a4e56a839", "effective 2", "llama.cpp", "4096", "Last request"):
             assert text in shown.contents.value, text
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import Any, BinaryIO, cast
 
+import pytest
 from warmline_server.lsp.framing import Frames, frame
 from warmline_server.lsp.parent import wait_for_exit
 
@@ -46,6 +47,9 @@ class Peer:
 
     def raw(self, body: bytes) -> None:
         self._in.write(frame(body))
+
+    def bytes(self, data: bytes) -> None:
+        self._in.write(data)
 
     def answer(self, request: Any) -> Any:
         while True:
@@ -166,6 +170,76 @@ def test_every_malformed_message_is_answered_and_the_server_lives_on() -> None:
             assert peer.answer(request)["result"]["state"] == "empty"
         peer.send("workspace/executeCommand", id=8, params={"command": "no.such"})
         assert "error" in peer.answer(8)
+
+
+def test_what_has_no_usable_id_ends_nothing() -> None:
+    with Peer() as peer:
+        peer.begin()
+        for odd in ({}, [], None, True, 1.5):
+            peer.send("$/cancelRequest", params={"id": odd})
+            peer.raw(json.dumps({"jsonrpc": "2.0", "id": odd, "error": {"code": 1, "message": "no"}}).encode())
+            peer.raw(json.dumps({"jsonrpc": "2.0", "id": odd, "result": None}).encode())
+            peer.send("warmline/status", id=odd)
+            assert peer.answer(None)["error"]["code"] == -32600
+        # An answer to a request that is our own to answer.
+        peer.send("textDocument/hover", id=2, params={})
+        peer.raw(b'{"jsonrpc": "2.0", "id": 2, "result": 1}')
+        peer.send("no/such", id="a", params=[1])
+        peer.raw(b'{"jsonrpc": "2.0", "id": 9, "method": []}')
+        peer.raw(b'{"jsonrpc": "2.0", "method": [], "params": {}}')
+        for request in (2, "a", 9):
+            assert "error" in peer.answer(request)
+        peer.send("warmline/status", id=3)
+        assert peer.answer(3)["result"]["state"] == "empty"
+
+
+def test_commands_take_an_empty_list_of_arguments_as_none() -> None:
+    with Peer() as peer:
+        peer.begin()
+        for request, arguments in enumerate(([], [1], None), start=2):
+            peer.send(
+                "workspace/executeCommand",
+                id=request,
+                params={"command": "warmline.status", "arguments": arguments},
+            )
+            assert peer.answer(request)["result"]["state"] == "empty"
+        for request, arguments in enumerate(([], [1, 2, 3], ["file:///x", {"line": 0, "character": 0}]), start=5):
+            peer.send(
+                "workspace/executeCommand",
+                id=request,
+                params={"command": "warmline.accepted", "arguments": arguments},
+            )
+            assert peer.answer(request)["result"] is None
+
+
+@pytest.mark.parametrize("process", [2**31, 2**40, 2**70])
+def test_a_number_that_no_process_has_is_no_editor(process: int) -> None:
+    with Peer() as peer:
+        peer.begin(processId=process)
+        peer.send("warmline/status", id=2)
+        assert peer.answer(2)["result"]["state"] == "empty"
+        peer.send("shutdown", id=3)
+        peer.answer(3)
+        peer.send("exit")
+        assert peer.process.wait(60) == 0
+
+
+def test_a_length_that_is_no_number_ends_the_server() -> None:
+    with Peer() as peer:
+        peer.begin()
+        peer.bytes(b"Content-Length: " + b"1" * 5000 + b"\r\n\r\n")
+        assert peer.process.wait(60) == 1
+
+
+@pytest.mark.parametrize(("shut_down", "code"), [(True, 0), (False, 1)])
+def test_the_command_leaves_with_the_servers_exit_code(shut_down: bool, code: int) -> None:
+    with Peer([sys.executable, "-m", "warmline_server", "lsp"]) as peer:
+        peer.begin()
+        if shut_down:
+            peer.send("shutdown", id=2)
+            peer.answer(2)
+        peer.send("exit")
+        assert peer.process.wait(60) == code
 
 
 def test_a_stream_that_is_no_lsp_ends_with_a_word_on_stderr() -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from lsprotocol import types
 from scripted import Room, describe, inline_params
 from warmline.errors import ArtifactError, BackendError, TrustError
-from warmline.host.wire import EngineStatus, State
-from warmline_server.lsp import sync, watched_files, workspace_folders
+from warmline.host.wire import EngineStatus, ErrorInfo, State
+from warmline_server.lsp import focus, sync, watched_files, workspace_folders
 from warmline_server.lsp.initialize import Client
 from warmline_server.lsp.inline_completion import inline_completion
 from warmline_server.lsp.status import StatusReport
@@ -190,11 +191,105 @@ async def test_the_engines_states_are_passed_on(room: Make) -> None:
     assert [(a.name, a.scale, a.effective_scale, a.verified) for a in report.adapters] == [("style", "1", "2", False)]
     assert report.base is not None
     assert report.context is not None
-    assert await one.session.status_now() == {**one.memory.statuses[-1], "state": "empty", **_nothing()}
+    # An engine that was left alone for long has let go of everything; what answers here is still this.
+    assert await one.session.status_now() == {**one.memory.statuses[-1], "state": "empty"}
 
 
-def _nothing() -> dict[str, Any]:
-    return {"variant": "", "identity": "", "base": None, "adapters": [], "backend": None, "context": None}
+async def test_the_status_is_about_the_document_at_hand_whatever_the_engine_did_last(room: Make) -> None:
+    one = room("1")
+    one.write(one.root / "inner" / ".warmline" / "config.json", {"variant": "plain"})
+    opened(one, one.uri("src/a.py"))
+    await one.memory.until(lambda memory: memory.statuses and memory.statuses[-1]["identity"])
+    opened(one, one.uri("inner/b.py"))
+    await one.memory.until(lambda memory: memory.statuses[-1]["variant"] == "plain" and memory.statuses[-1]["identity"])
+    # The engine's `active` is of whatever came last.
+    acme = one.engine.loads[0]
+    one.engine.states.put_nowait(EngineStatus(state=State.BUSY, active=describe(acme)))
+    await one.memory.until(lambda memory: memory.statuses[-1]["state"] == "busy")
+    assert (one.memory.statuses[-1]["variant"], one.memory.statuses[-1]["adapters"]) == ("plain", [])
+    # Turning to the other document alone, without any request, is enough.
+    focus.did_focus(one.ls, _focus(one.uri("src/a.py")))
+    report = one.memory.statuses[-1]
+    assert (report["variant"], [a["name"] for a in report["adapters"]]) == ("acme", ["style"])
+    one.session.turn_to("file:///nowhere/at/all.py")
+    report = one.memory.statuses[-1]
+    assert (report["variant"], report["identity"], report["error"]) == ("", "", None)
+
+
+def _focus(uri: str) -> Any:
+    return SimpleNamespace(textDocument=SimpleNamespace(uri=uri), position=SimpleNamespace(line=0, character=0))
+
+
+async def test_the_numbers_of_a_request_stay_with_its_variant(room: Make) -> None:
+    one = room("1")
+    one.write(one.root / "inner" / ".warmline" / "config.json", {"variant": "plain"})
+    outer, inner = one.open("x = "), one.open("x = ", "inner/b.py")
+    assert await shown(one, outer)
+    assert one.memory.statuses[-1]["last"]["prompt_tokens"] == 10
+    one.session.turn_to(inner)
+    assert (one.memory.statuses[-1]["last"], one.memory.statuses[-1]["suggestion"]) == (None, None)
+    one.session.turn_to(outer)
+    assert one.memory.statuses[-1]["last"]["prompt_tokens"] == 10
+
+
+async def test_the_engines_failure_elsewhere_is_not_this_documents(room: Make) -> None:
+    one = room("1")
+    assert await shown(one, one.open("x = "))
+    error = ErrorInfo(code="artifact.missing", message="gone", file="/elsewhere/adapter.gguf")
+    one.engine.now = EngineStatus(state=State.FAILED, active=describe(one.engine.requests[0].variant), error=error)
+    report = await one.session.status_now()
+    assert (report["state"], report["variant"], report["error"]) == ("ready", "acme", None)
+
+
+@pytest.mark.parametrize("watched", [True, False])
+async def test_a_workspace_file_that_is_removed_takes_its_error_along(room: Make, watched: bool) -> None:
+    one = room("1")
+    one.select("acne")
+    uri = one.open("x = ")
+    assert not await shown(one, uri)
+    assert one.memory.statuses[-1]["state"] == "failed"
+    one.config.unlink()
+    if watched:
+        event = types.FileEvent(one.config.as_uri(), types.FileChangeType.Deleted)
+        watched_files.did_change_watched_files(one.ls, types.DidChangeWatchedFilesParams([event]))
+    else:
+        assert not await shown(one, uri)
+        assert one.memory.statuses[-1]["suggestion"] == "no-workspace"
+    report = one.memory.statuses[-1]
+    assert (report["state"], report["variant"], report["error"]) == ("empty", "", None)
+    assert one.memory.diagnostics[one.config.as_uri()] == []
+    one.select("acme")
+    assert await shown(one, uri)
+    assert one.memory.statuses[-1]["variant"] == "acme"
+
+
+async def test_a_removal_during_a_load_leaves_no_error_behind(room: Make) -> None:
+    one = room("1")
+    one.select("acne")
+    opened(one, one.uri())
+    one.config.unlink()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not any(one.memory.diagnostics.values())
+    assert one.memory.statuses[-1]["error"] is None
+
+
+async def test_a_store_that_may_not_be_read_is_a_typed_error_and_no_failed_request(
+    room: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = room("1")
+
+    def closed(*_: object) -> Any:
+        raise PermissionError(13, "Permission denied", str(one.home / "variants"))
+
+    monkeypatch.setattr("warmline_server.lsp.variants.default_variant", closed)
+    monkeypatch.setattr("warmline_server.lsp.variants.Store.resolve_workspace", closed)
+    for uri in (one.uri(), "untitled:Untitled-1"):
+        one.session.documents.open(uri, "python", 1, "x = ")
+        assert not await shown(one, uri)
+        error = one.memory.statuses[-1]["error"]
+        assert (error["code"], error["file"]) == ("config.unreadable", str(one.home / "variants"))
+        assert "Permission denied" in error["message"]
 
 
 async def test_what_only_a_person_can_mend_is_said_once_and_not_for_each_key(room: Make) -> None:

@@ -90,7 +90,7 @@ def memory(largest: Callable[[], int]) -> Check:
     largest
         Gives that base's bytes, 0 without any.
     """
-    from warmline.host.resident import available_bytes
+    from warmline.memory import available_bytes
 
     from ..amounts import size
 

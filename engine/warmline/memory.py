@@ -1,0 +1,16 @@
+"""How much memory this machine has left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def available_bytes() -> int | None:
+    """Return the memory that programs can still get, in bytes; None where the system does not say."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        return None
+    return None
