@@ -311,6 +311,11 @@ def conclude(report: dict[str, Any], console: Console) -> None:
     show_surroundings(report, console)
 
 
+def _end(number: int, _frame: object) -> None:
+    signal.signal(number, signal.SIG_IGN)  # once: the clean-up is not to be ended too
+    sys.exit(128 + number)
+
+
 def run_and_show(
     options: argparse.Namespace,
     run: Callable[[argparse.Namespace, Callable[[str], None]], Coroutine[Any, Any, dict[str, Any]]],
@@ -323,7 +328,7 @@ def run_and_show(
 
     Progress goes to stderr. Being terminated is an end like others: what was started is ended too.
     """
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGTERM, _end)
     try:
         report = asyncio.run(run(options, lambda text: print(text, file=sys.stderr, flush=True)))
     except (BenchError, PeerError, WarmlineError) as error:

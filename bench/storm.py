@@ -474,7 +474,7 @@ def show(report: dict[str, Any], console: Console) -> None:
         f"Waiting jobs: at most {report['queued']['most']} in {report['queued']['samples']} samples, "
         f"{report['queued']['at_the_end']} at the end",
         f"CPU: host {cpu['host']} s, language server {cpu['server']} s, editor (this bench) {cpu['editor']} s",
-        f"Last answer {last['text']!r}: "
+        f"Last answer {last['text']!r} (raw: {last['replayed_raw']!r}): "
         + ("that of a replay" if last["right"] else f"a replay gives {last['expected']!r}")
         + ("; a cold request gives the same" if last["same_as_fresh_cold"] else "; a cold request gives another"),
     ):

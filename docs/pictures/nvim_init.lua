@@ -18,11 +18,6 @@ vim.o.shadafile = 'NONE'
 vim.o.statusline = " %f %m%=%{get(g:, 'warmline', '')} "
 vim.o.winborder = 'solid'
 
--- Neovim shows Markdown's source, so a hover reads better as plain text.
-vim.lsp.config('warmline', {
-  capabilities = { textDocument = { hover = { contentFormat = { 'plaintext' } } } },
-})
-
 -- The status line tells which variant answers, from which adapters, and how warm the last request was.
 vim.lsp.handlers['warmline/status'] = function(_, status)
   local parts = { 'warmline: ' .. (status.variant ~= '' and status.variant or status.state) }
@@ -103,7 +98,8 @@ vim.keymap.set('i', '<Tab>', function()
   if not shown then
     return '<Tab>'
   end
-  local range, text, encoding = shown.item.range, shown.item.insertText, shown.client.offset_encoding
+  local item, client = shown.item, shown.client
+  local range, text, encoding = item.range, item.insertText, client.offset_encoding
   vim.schedule(function()
     clear()
     local after = vim.api.nvim_get_current_line():sub(vim.api.nvim_win_get_cursor(0)[2] + 1)
@@ -111,6 +107,7 @@ vim.keymap.set('i', '<Tab>', function()
     local last = range.start.line + select(2, text:gsub('\n', ''))
     local line = vim.api.nvim_buf_get_lines(0, last, last + 1, true)[1]
     vim.api.nvim_win_set_cursor(0, { last + 1, #line - #after })
+    client:exec_cmd(item.command, { bufnr = vim.api.nvim_get_current_buf() })
   end)
   return ''
 end, { expr = true })

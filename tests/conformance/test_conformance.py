@@ -76,6 +76,10 @@ def test_a_planted_fault_is_caught(llama_world: LlamaWorld, tmp_path: Path, faul
 @pytest.mark.parametrize("fault", MIXED, ids=lambda fault: fault.__name__)
 def test_a_planted_fault_is_caught_by_logits_alone(llama_world: LlamaWorld, tmp_path: Path, fault: Fault) -> None:
     oracle = Oracle(llama_world.replay)
-    with fault(llama_world), pytest.raises(MismatchError):
+
+    def programs() -> None:
         for number in range(50):
             run_seeded(llama_world, oracle, tmp_path / "kv", Counter(), f"planted:{number}", steps=16, strict=False)
+
+    with fault(llama_world), pytest.raises(MismatchError):
+        programs()

@@ -22,7 +22,7 @@ def home(monkeypatch: pytest.MonkeyPatch) -> None:
         ("/home/ada/project", "."),
         ("/home/ada/project2/x.json", "~/project2/x.json"),
         ("/home/ada", "~"),
-        ("/home/adam/x", "/home/adam/x"),
+        ("/srv/adam/x", "/srv/adam/x"),
         ("/srv/x", "/srv/x"),
         ("relative/x", "relative/x"),
         ("-", "-"),

@@ -10,9 +10,15 @@ def main() -> None:
     """Run the command line of this process and leave with its exit code (`output.Exit`)."""
     _open_missing_streams()
     try:
-        from .app import run
+        if sys.argv[1:] == ["lsp"] and sys.stdin is not None and sys.stdout is not None and not sys.stdin.isatty():
+            # An editor waits for its answer: it need not wait for all the other commands, which `app` imports.
+            from warmline_server.lsp.server import run_stdio
 
-        code = run(sys.argv[1:])
+            code = run_stdio()
+        else:
+            from .app import run
+
+            code = run(sys.argv[1:])
     except KeyboardInterrupt:  # during the imports, before `run` could see to it
         code = 130
     sys.exit(code)

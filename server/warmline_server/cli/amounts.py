@@ -22,6 +22,11 @@ def size(nbytes: float) -> str:
     return f"{nbytes:.{digits}f} {_UNITS[unit]}"
 
 
+def count(number: int, noun: str) -> str:
+    """Write how many there are: ``1 file``, ``2 files``; the noun takes an s."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
 def age(seconds: float) -> str:
     """Write a time span in its largest whole unit: ``3 h``."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):

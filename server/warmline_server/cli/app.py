@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from warmline.errors import WarmlineError
@@ -61,6 +62,9 @@ app.add_typer(trust.app, name="trust", epilog=HELP)
 app.add_typer(engine.app, name="engine", epilog=HELP)
 app.add_typer(cache.app, name="cache", epilog=HELP)
 
+# Of what is written, stdout alone has no name.
+_LOST_OUTPUT: Final = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF})
+
 # typer carries a copy of click in newer releases and depends on it in older ones; this is its error class in both.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 
@@ -98,7 +102,7 @@ def run(arguments: Sequence[str]) -> int:
     output = Output("--json" in arguments)
     try:
         code = _run(arguments, output)
-        _flush(output)
+        output.stdout.flush()
         return code
     except BrokenPipeError:
         # Nobody reads stdout any more, which is no fault to speak of.
@@ -135,8 +139,9 @@ def _run(arguments: Sequence[str], output: Output) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
+        if error.filename is None and error.errno in _LOST_OUTPUT:
+            raise
         _trace()
-        _flush(output)  # raises, if stdout is what failed
         output.error(unreadable(error, Path.cwd()) if error.filename else _internal(error))
         return Exit.ERROR
     except Exception as error:  # the promise of this function: a person never sees a bare traceback
@@ -151,12 +156,6 @@ def _internal(error: Exception) -> WarmlineError:
         code="internal",
         remedy="Run it again with WARMLINE_DEBUG=1 in the environment, and report what it shows",
     )
-
-
-def _flush(output: Output) -> None:
-    """Write what is still held back; a stream that failed keeps it, and fails again."""
-    output.stdout.flush()
-    sys.stdout.flush()
 
 
 def _trace() -> None:

@@ -27,7 +27,7 @@ def list_snapshots(as_json: Json = False) -> None:
     from warmline.digests import short
 
     from . import tables
-    from .amounts import age, size
+    from .amounts import age, count, size
 
     output = Output(as_json)
     now = time.time()
@@ -50,22 +50,22 @@ def list_snapshots(as_json: Json = False) -> None:
         return
     rows = [[short(e.identity), str(len(e.tokens)), size(e.nbytes), age(now - e.used_at)] for e in entries]
     tables.rows(output, ("identity", "tokens", "size", "last used"), rows)
-    output.note(cell(f"{len(entries)} snapshots, {size(sum(each.nbytes for each in entries))}", "dim"))
+    output.note(cell(f"{count(len(entries), 'snapshot')}, {size(sum(each.nbytes for each in entries))}", "dim"))
 
 
 @app.command("purge")
 def purge(as_json: Json = False) -> None:
     """Remove all KV from the disk. What a running engine has in memory goes when it stops."""
-    from .amounts import size
+    from .amounts import count, size
 
     output = Output(as_json)
     disk = _disk()
     nbytes = sum(each.nbytes for each in disk.entries())
-    count = disk.purge()
+    removed = disk.purge()
     if as_json:
-        output.json({"removed": count, "bytes": nbytes})
+        output.json({"removed": removed, "bytes": nbytes})
     else:
-        output.note(cell(f"Removed {count} snapshots, {size(nbytes)}"))
+        output.note(cell(f"Removed {count(removed, 'snapshot')}, {size(nbytes)}"))
 
 
 def _disk() -> DiskSnapshots:

@@ -29,6 +29,7 @@ def command(
 
     Loads no weights, starts no engine, and ends within 5 seconds unless --deep.
     """
+    from .amounts import count
     from .checks import Level
 
     output = Output(as_json)
@@ -41,7 +42,8 @@ def command(
         output.json({"ok": not counts["fail"], "counts": counts, "checks": rows, "swept": swept})
     else:
         _print(output, checks)
-        output.note(cell(f"{counts['ok']} ok, {counts['warn']} warnings, {counts['fail']} failures"))
+        words = (f"{counts['ok']} ok", count(counts["warn"], "warning"), count(counts["fail"], "failure"))
+        output.note(cell(", ".join(words)))
     if counts["fail"]:
         raise typer.Exit(Exit.ERROR)
 
@@ -110,10 +112,10 @@ def _print(output: Output, checks: list[Check]) -> None:
 def _sweep(output: Output) -> dict[str, Any]:
     from warmline.registry import Store, warmline_home
 
-    from .amounts import size
+    from .amounts import count, size
 
     swept = Store(warmline_home()).sweep()
-    output.note(cell(f"Removed {len(swept.removed)} leftovers, {size(swept.nbytes)}"))
+    output.note(cell(f"Removed {count(len(swept.removed), 'leftover')}, {size(swept.nbytes)}"))
     for why in swept.kept:
         output.note(cell(f"Kept {why}", "yellow"))
     return {"removed": list(swept.removed), "bytes": swept.nbytes, "kept": list(swept.kept)}

@@ -41,8 +41,6 @@ def run_stdio() -> int:
         client = handshake(frames, streams.writer)
         if client is None:
             return 1
-        ahead = threading.Thread(target=_import_ahead, name="lsp-imports", daemon=True)
-        ahead.start()
         return _serve(client, frames, streams.writer)
     except (FramingError, BrokenPipeError) as error:
         print(f"warmline lsp: {error}", file=sys.stderr)
@@ -83,24 +81,19 @@ def _reply(writer: BinaryIO, request: Any, **content: Any) -> None:
     writer.flush()
 
 
-def _import_ahead() -> None:
-    """Import what the first request will need, while the editor reads the answer and opens its document."""
-    # Hundreds of classes are made here, and looking for garbage among them costs a tenth of the time; there is none.
-    gc.disable()
-    try:
-        from . import protocol  # noqa: F401
-    except Exception as error:  # whoever needs it meets the same error, and tells it
-        print(f"warmline lsp: {type(error).__name__} while importing: {error}", file=sys.stderr)
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 def _serve(client: Client, frames: Frames, writer: BinaryIO) -> int:
+    # Hundreds of classes are made by these imports, and the search for garbage among them, of which there is none,
+    # costs a tenth of the time.
+    gc.disable()
+    # pydantic would read the metadata of every installed package, in search of plugins.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     import asyncio
 
-    code = asyncio.run(_session(client, frames, writer))
-    return code
+    from . import protocol  # noqa: F401  # with all that it brings
+
+    gc.freeze()
+    gc.enable()
+    return asyncio.run(_session(client, frames, writer))
 
 
 async def _session(client: Client, frames: Frames, writer: BinaryIO) -> int:

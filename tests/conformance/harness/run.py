@@ -266,9 +266,9 @@ class Run:
     ) -> None:
         most = max((common_prefix(known, prompt) for known in self.computed[identity.digest]), default=0)
         self._claim(reused <= min(most, len(prompt) - 1), "more reused than this identity ever computed")
-        assert present[:reused] == prompt[:reused]
+        self._claim(present[:reused] == prompt[:reused], "tokens reused that are not the prompt's")
         if self.world.trims:
-            assert reused == min(common_prefix(present, prompt), len(prompt) - 1)
+            self._claim(reused == min(common_prefix(present, prompt), len(prompt) - 1), "less reused than is there")
             self._claim(reused >= min(held, len(prompt) - 1), "warming lost what was there")
 
     def _claim(self, holds: bool, what: str) -> None:

@@ -48,7 +48,7 @@ def test_for_people_a_fault_comes_with_its_remedy(warmline: Run, store: Store, h
     assert done.code == 1
     assert "variant llama/broken" in done.out
     assert "Did you mean `base`?" in done.out
-    assert "1 failures" in done.err
+    assert "1 failure" in done.err
 
 
 def test_an_empty_machine_is_no_failure(warmline: Run, tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_process_without_some_streams_works(entry: list[str], home: Path, tmp_
     """What is opened first must not get the number of a stream that is missing."""
     shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *entry]
     # `engine status` opens sockets, if any command does.
-    for arguments in (["complete", "--json", "missing.py:1:1"], ["status", "--json"], ["engine", "status"]):
+    for arguments in (["complete", "--json", "missing.py:1:1"], ["status", "--json"], ["engine", "status", "--json"]):
         done = subprocess.run([*shell, *arguments], input=b"", capture_output=True, timeout=60)
         assert done.returncode == (0 if arguments[0] == "engine" else 1)
         assert b"Traceback" not in done.stderr

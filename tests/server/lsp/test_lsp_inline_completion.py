@@ -252,7 +252,6 @@ async def test_a_document_that_is_not_open_gets_null(room: Make) -> None:
 async def test_a_folder_whose_name_is_no_utf8_has_its_workspace(room: Make) -> None:
     one = room("1")
     folder = Path(os.fsdecode(os.fsencode(one.root) + b"/caf\xe9"))
-    folder.mkdir()
     one.write(folder / ".warmline" / "config.json", {"variant": "plain"})
     uri = one.root.as_uri() + "/caf%E9/%E9.py"
     assert uris.to_path(uri) == folder / os.fsdecode(b"\xe9.py")

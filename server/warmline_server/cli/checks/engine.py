@@ -37,13 +37,15 @@ def quarantine(home: Path) -> list[Check]:
     from warmline.digests import short
     from warmline.host.quarantine import CrashLedger
 
+    from ..amounts import count
+
     suspects = CrashLedger(home / "crashes").suspects()
     if not suspects:
         return [ok("quarantine", "nothing crashed the engine")]
     rows = []
     for each in suspects:
         name = f"quarantine {each.name}"
-        message = f"{short(each.digest)} crashed the engine {each.crashes} times: {each.last}"
+        message = f"{short(each.digest)} crashed the engine {count(each.crashes, 'time')}: {each.last}"
         remedy = f"Replace the file, or try once more: warmline engine release {short(each.digest)}"
         if each.quarantined:
             rows.append(fail(name, f"{message}; it is refused", remedy, digest=each.digest))

@@ -17,6 +17,7 @@ from warmline.registry import Listed, Store
 from warmline.settings import default_variant, load_settings
 from warmline.trust import TrustStore
 
+from ..amounts import count, size
 from . import Check, fail, ok, warn
 
 _LISTED: Final = 5
@@ -62,7 +63,7 @@ def artifacts(store: Store, *, deep: bool) -> Iterator[Check]:
             yield fail(f"{kind} {each.backend}/{each.name}", error.message, remedy, code=error.code, file=error.file)
     if not broken:
         how = "hashed afresh" if deep else "not hashed; --deep does"
-        yield ok("artifacts", f"{len(models)} bases and {len(adapters)} adapters, {how}")
+        yield ok("artifacts", f"{count(len(models), 'base')} and {count(len(adapters), 'adapter')}, {how}")
     yield blobs(store)
 
 
@@ -94,8 +95,6 @@ def blobs(store: Store) -> Check:
     """Blobs are needed, and closed to others."""
     from warmline.upkeep import referenced_digests
 
-    from ..amounts import size
-
     found = list(store.places.blobs.all())
     needed = referenced_digests(store.places)
     if needed is None:
@@ -108,7 +107,7 @@ def blobs(store: Store) -> Check:
     opened = [path for _, path in found if sys.platform != "win32" and path.stat().st_mode & 0o077]
     if opened:
         return warn("blobs", f"{len(opened)} can be read by others", f"chmod 600 {opened[0].parent}/*")
-    return ok("blobs", f"{len(found)} files, {size(nbytes)}", files=len(found), bytes=nbytes)
+    return ok("blobs", f"{count(len(found), 'file')}, {size(nbytes)}", files=len(found), bytes=nbytes)
 
 
 def settings(store: Store) -> Check:
@@ -130,12 +129,12 @@ def approvals(home: Path) -> Check:
     """Approvals can be read."""
     store = TrustStore(home / "trust.json")
     try:
-        count = len(store.entries())
+        approved = len(store.entries())
     except WarmlineError as error:
         return fail("trust", error.message, error.remedy, file=error.file)
     if sys.platform != "win32" and store.path.exists() and store.path.stat().st_mode & 0o022:
         return fail("trust", f"others can write {store.path}", f"chmod 600 {store.path}")
-    return ok("trust", f"{count} digests are approved", approved=count)
+    return ok("trust", f"approved: {count(approved, 'digest')}", approved=approved)
 
 
 def catalogs(home: Path) -> Check:
@@ -147,28 +146,26 @@ def catalogs(home: Path) -> Check:
         if isinstance(added, WarmlineError):
             remedy = f"warmline catalog remove {name}, and add it again"
             return fail("catalogs", f"{added.file}: {added.message}", remedy, code=added.code)
-    return ok("catalogs", f"{len(found)} were added", names=[name for name, _ in found])
+    return ok("catalogs", count(len(found), "catalog"), names=[name for name, _ in found])
 
 
 def snapshots(home: Path) -> Check:
     """KV on disk, within its budget."""
     from warmline.settings import usable_settings
 
-    from ..amounts import size
-
     chosen = usable_settings(home)
     folder, budget = chosen.snapshots(home), chosen.snapshot_disk_mib << 20
-    count = nbytes = 0
+    files = nbytes = 0
     try:
         for entry in os.scandir(folder):
-            count += 1
+            files += 1
             nbytes += entry.stat(follow_symlinks=False).st_size
     except OSError:
         return ok("KV on disk", "none")
-    message = f"{count} files, {size(nbytes)} of {size(budget)}"
+    message = f"{count(files, 'file')}, {size(nbytes)} of {size(budget)}"
     if nbytes > budget + (64 << 20):
-        return warn("KV on disk", message, "warmline cache purge", files=count, bytes=nbytes)
-    return ok("KV on disk", message, files=count, bytes=nbytes)
+        return warn("KV on disk", message, "warmline cache purge", files=files, bytes=nbytes)
+    return ok("KV on disk", message, files=files, bytes=nbytes)
 
 
 def leftovers(store: Store) -> Check:
