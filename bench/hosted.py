@@ -225,6 +225,13 @@ class Host:
                     os.environ[name] = value
             shutil.rmtree(self.folder, ignore_errors=True)
 
+    def last_words(self) -> str:
+        """Return the end of the host's log, and whether its process lives; for errors."""
+        spawned = self._spawned
+        code = "none was started" if spawned is None else f"exit code {spawned.poll()}"
+        log = self.paths.log.read_text(errors="replace") if self.paths.log.exists() else ""
+        return "\n".join([f"host: {code}; its log:", *log.splitlines()[-15:]])
+
     # -- what it tells -------------------------------------------------------------------------------------------
 
     @property
@@ -275,6 +282,8 @@ async def hosted(**settings: Any) -> AsyncIterator[tuple[Host, RemoteEngine]]:
     try:
         await host.start()
         yield host, engine
+    except WarmlineError as error:
+        raise BenchError(f"{error}\n{host.last_words()}") from error
     finally:
         await engine.close()
         host.close()

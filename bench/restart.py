@@ -45,6 +45,7 @@ from hosted import (
 )
 from rich.console import Console
 from rich.table import Table
+from warmline.errors import WarmlineError
 from warmline.host.wire import CompletionRequest
 
 LIMIT = 0.25
@@ -130,6 +131,8 @@ async def run(options: argparse.Namespace, say: Callable[[str], None]) -> dict[s
             stops.append(host.stop())
             sizes.append(sum(entry.nbytes for entry in host.snapshots.entries()))
             warm.append(await first_suggestion(host, request))
+    except WarmlineError as error:
+        raise BenchError(f"{error}\n{host.last_words()}") from error
     finally:
         host.close()
     if any(one.reused_tokens for one in cold):

@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 from warmline_server.paths import short_path, short_paths
 
-ROOT = Path("/home/ada/project")
+ROOT = Path("/srv/ada/project")
 
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/ada")
+    monkeypatch.setenv("HOME", "/srv/ada")
 
 
 @pytest.mark.parametrize(
     ("path", "shown"),
     [
-        ("/home/ada/project/.warmline/config.json", ".warmline/config.json"),
-        ("/home/ada/project", "."),
-        ("/home/ada/project2/x.json", "~/project2/x.json"),
-        ("/home/ada", "~"),
+        ("/srv/ada/project/.warmline/config.json", ".warmline/config.json"),
+        ("/srv/ada/project", "."),
+        ("/srv/ada/project2/x.json", "~/project2/x.json"),
+        ("/srv/ada", "~"),
         ("/srv/adam/x", "/srv/adam/x"),
         ("/srv/x", "/srv/x"),
         ("relative/x", "relative/x"),
@@ -33,8 +33,8 @@ def test_a_path(path: str, shown: str) -> None:
 
 
 def test_paths_in_a_sentence() -> None:
-    text = "`/home/ada/project/a b.gguf`: not /home/ada/x, /mnt/home/ada/x or x/home/ada/y (/home/ada/project/c)"
-    assert short_paths(text, ROOT) == "`a b.gguf`: not ~/x, /mnt/home/ada/x or x/home/ada/y (c)"
+    text = "`/srv/ada/project/a b.gguf`: not /srv/ada/x, /mnt/srv/ada/x or x/srv/ada/y (/srv/ada/project/c)"
+    assert short_paths(text, ROOT) == "`a b.gguf`: not ~/x, /mnt/srv/ada/x or x/srv/ada/y (c)"
 
 
 def test_the_top_of_the_file_system_stands_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

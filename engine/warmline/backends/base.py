@@ -149,7 +149,11 @@ class ContextConfig:
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """A prefill that has begun: the tokens that were in the KV before and really stayed, and the batches to run."""
+    """A prefill that has begun: the tokens that were in the KV before and really stayed, and the batches to run.
+
+    The batches pause between two native calls, never after the last: KV that is taken and given back there would be
+    without the logits that the first token is picked from.
+    """
 
     reused: int
     batches: Iterator[None]

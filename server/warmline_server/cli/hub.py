@@ -280,10 +280,10 @@ def _git_digest(path: Path) -> str:
 @contextlib.contextmanager
 def _typed(reference: str) -> Iterator[None]:
     """Turn what the library raises into errors with a remedy; its own name the host, and so do these."""
-    import httpx
+    endpoint = library().constants.ENDPOINT
+    import httpx  # comes with that library
     from huggingface_hub import errors
 
-    endpoint = library().constants.ENDPOINT
     try:
         yield
     except errors.GatedRepoError:

@@ -22,6 +22,7 @@ _LINE_END: Final = re.compile(r"\r\n?|\n")
 _INDENTATION: Final = re.compile(r"[ \t\v\f]*")
 _ACTIVE_IN_SNIPPET: Final = re.compile(r"[\\$}]")
 _MAX_LABEL: Final = 80
+_WIDE_LABEL: Final = 40
 # Behind all that a language server knows for certain: no identifier begins with the last code point of the plane.
 _SORTED_LAST: Final = "\uffff"
 
@@ -54,7 +55,7 @@ def item(cursor: Cursor, suggested: Suggested, client: Client) -> types.Completi
         label=inserted.label,
         label_details=types.CompletionItemLabelDetails(description=suggested.variant) if client.label_details else None,
         detail=detail if lines == 1 else f"{detail}, {lines} lines",
-        documentation=_documentation(suggested.text, snapshot.language_id, client),
+        documentation=_documentation(suggested.text, snapshot.language_id, inserted.label, client),
         # Not Text, which editors use for words of the document and which people turn off for that.
         kind=types.CompletionItemKind.Snippet,
         sort_text=_SORTED_LAST,
@@ -105,8 +106,10 @@ def _for_neovim(cursor: Cursor, word: str, text: str) -> _Inserted:
     return _Inserted(label, snippet, types.InsertTextFormat.Snippet, None)
 
 
-def _documentation(text: str, language: str, client: Client) -> types.MarkupContent | None:
+def _documentation(text: str, language: str, label: str, client: Client) -> types.MarkupContent | None:
     """Show the whole suggestion where it is more than its label; None where that says it all."""
+    if client.is_neovim and len(label) > _WIDE_LABEL:
+        return None  # it stands beside the popup, in what columns are left
     shown = text.strip("\r\n")
     if not _LINE_END.search(shown) and len(shown) <= _MAX_LABEL:
         return None

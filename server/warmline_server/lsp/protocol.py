@@ -91,6 +91,9 @@ class WarmlineProtocol(LanguageServerProtocol):
             if "method" in data:
                 self._refuse(None, types.ErrorCodes.InvalidRequest, "an id is a string or an integer")
             return
+        if "method" in data and not isinstance(method, str):
+            self._refuse(request, types.ErrorCodes.InvalidRequest, "a method is a string")
+            return
         if request is not None and self._shutdown:
             self._refuse(request, types.ErrorCodes.InvalidRequest, "the server is shutting down")
             return
@@ -101,7 +104,7 @@ class WarmlineProtocol(LanguageServerProtocol):
         if message is None:
             if request is not None:
                 self._refuse(request, types.ErrorCodes.InvalidParams, "the parameters are not as the protocol says")
-            elif isinstance(method, str) and method in SYNCHRONISING:
+            elif method in SYNCHRONISING:
                 self._lost(method, data["params"])
             return
         try:

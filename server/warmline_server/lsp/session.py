@@ -173,8 +173,9 @@ class Session:
         return known is not None and known.usable == variant
 
     def refresh(self) -> None:
-        """Resolve and load again whatever is in use."""
-        self._forget_gone()
+        """Resolve and load again whatever is in use; the document at hand may have another place by now."""
+        if self._uri:
+            self.turn_to(self._uri)
         for place in [known.place for known in self._known.values() if known.place is not None]:
             self._load(place)
 
@@ -263,7 +264,7 @@ class Session:
             return
         if (error.code, known.variant) not in known.warned:
             known.warned.add((error.code, known.variant))
-            what = f"Warmline: no suggestions from {known.variant or 'the variant'}. {error.message}."
+            what = f"Warmline: no suggestions from {known.variant or 'the variant'}: {error.message}."
             root = place.workspace.root if place.workspace else None
             self.outlet.show(types.MessageType.Warning, short_paths(f"{what} {error.remedy}".rstrip(), root))
 

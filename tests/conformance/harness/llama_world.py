@@ -95,6 +95,8 @@ class LlamaWorld:
         self._known: dict[str, tuple[AdapterOnDisk, ...]] = {}
         self._polls: list[Any] = []
         self.reset()
+        self._backend = LlamaBackend(self._digests)
+        self._verifier = Verifier(self._backend, self._digests, lambda _digest: True)
         self._load()
         facts = self.model.facts
         self._bos = (facts.bos,) if facts.add_bos and facts.bos is not None else ()
@@ -103,10 +105,7 @@ class LlamaWorld:
         self.bytes_per_token = self._measure()
 
     def _load(self) -> None:
-        self._backend = LlamaBackend(self._digests)
-        self._verifier = Verifier(self._backend, self._digests, lambda _digest: True)
-        model = self._backend.load(self._base, self._digests.digest(self._base))
-        self.model: LlamaModel = model
+        self.model: LlamaModel = self._backend.load(self._base, self._digests.digest(self._base))
 
     def _file(self, adapter: str) -> Path:
         return self._folder / f"{adapter}.gguf"
@@ -217,7 +216,7 @@ class LlamaWorld:
 
     def reload(self) -> None:
         """See `World.reload`."""
-        self._backend.close()
+        self.model.close()
         self._polls.clear()
         self._load()
 

@@ -118,7 +118,7 @@ def operations(world: World) -> tuple[Op, ...]:
         Op("evict_all", 2, {}),
         Op("to_disk", 2, {"limit": (1, 8)}),
         Op("forget_ram", 2, {}),
-        Op("restart", 3, {"saves": (True, True, True, False), "reloads": (True, *([False] * 7))}),
+        Op("restart", 3, {"saves": (True, True, True, False), "reloads": (*([False] * 11), True)}),
         Op("damage", 1, {"place": tuple(range(0, 1000, 90))}),
         Op("purge", 1, {}),
     ]

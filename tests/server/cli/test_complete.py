@@ -56,7 +56,21 @@ def test_a_place(text: str, place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a", "a:1", "a:1:", "a::1", ":1:1", "a:0:1", "a:1:0", "a:-1:1", "a:1:²", "a:1:x", "a:1:" + "1" * 5000]
+    "text",
+    [
+        "",
+        "a",
+        "a:1",
+        "a:1:",
+        "a::1",
+        ":1:1",
+        "a:0:1",
+        "a:1:0",
+        "a:-1:1",
+        "a:1:²",
+        "a:1:x",
+        "a:1:" + "0" * 11 + "1" * 5000,
+    ],
 )
 def test_no_place(text: str) -> None:
     with pytest.raises(typer.BadParameter):

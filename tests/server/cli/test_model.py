@@ -77,9 +77,9 @@ def test_show_reads_what_the_engine_reads(warmline: Run) -> None:
     assert max(shown["quantisation"], key=shown["quantisation"].get) == "q4_1"
     assert shown["template"]["source"] == "metadata"
     assert shown["bos"] is None
-    assert shown["fim"].startswith("prefix-only")
+    assert shown["fim"].startswith("prefix only")
     text = warmline("model", "show", "smollm2").out
-    for part in ("8192 tokens", "q4_1", "prefix-only", "apache-2.0", "no variant"):
+    for part in ("8192 tokens", "q4_1", "prefix only", "apache-2.0", "no variant"):
         assert part in text
 
 

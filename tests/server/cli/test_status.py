@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,17 @@ def test_status_says_what_would_answer(warmline: Run, project: Path) -> None:
     assert status["context"] == {"n_ctx": 4096, "clamped": False}
     assert status["last"] is None
     assert status["error"] is None
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_without_some_streams_the_engine_is_opened_all_the_same(entry: list[str], project: Path, closed: str) -> None:
+    """The event loop's own descriptor must not get the number of a stream that is missing: protecting it ends it."""
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", *entry, "status", "--json"]
+    done = subprocess.run(command, cwd=project, input=b"", capture_output=True, timeout=200)
+    assert (done.returncode, done.stderr) == (0, b"")
+    if " >&-" not in f" {closed}":
+        assert json.loads(done.stdout)["variant"] == "acme"
 
 
 @pytest.mark.model

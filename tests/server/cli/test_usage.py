@@ -31,13 +31,13 @@ Run = Callable[..., Any]
         ["complete", "file.py:1:1", "--nonsense"],
         ["complete", "file.py:1:99999999999999999999"],
         ["complete", "f:" + "1" * 5000 + ":1"],
-        ["complete", "f:" + "0" * 5000 + "1:1"],
+        ["complete", "f:" + "0" * 11 + "1" * 5000 + ":1"],
         ["schema", "nonsense"],
         ["trust", "add"],
         ["trust"],
         ["demo", "now"],
     ],
-    ids=" ".join,
+    ids=lambda words: " ".join(words)[:40],
 )
 def test_wrong_usage_is_exit_2_with_a_way_on(warmline: Run, arguments: list[str]) -> None:
     done = warmline(*arguments)

@@ -58,6 +58,11 @@ async def test_neovim_gets_a_snippet_without_the_indentation_that_it_adds(room: 
     assert item.insert_text_format == types.InsertTextFormat.Snippet
     assert item.text_edit.new_text == "transfer(\n    '\\${a\\}',\n)"
     assert item.label == "transfer("  # what is inserted while a person chooses
+    assert item.documentation is not None
+    # Neovim shows it beside the popup, where a wide label leaves no columns.
+    one.engine.pieces = ["transfer(ledger, account_id, amount_cents, reason,\n    last)"]
+    [item] = (await ask(one, one.open("y = "), 0, 4)).items
+    assert item.documentation is None
 
 
 async def test_label_details_only_where_the_client_has_them(room: Make) -> None:

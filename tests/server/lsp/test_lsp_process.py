@@ -189,6 +189,7 @@ def test_what_has_no_usable_id_ends_nothing() -> None:
         peer.raw(b'{"jsonrpc": "2.0", "method": [], "params": {}}')
         for request in (2, "a", 9):
             assert "error" in peer.answer(request)
+        assert peer.answer(None)["error"]["code"] == -32600  # the method of the last one is no string either
         peer.send("warmline/status", id=3)
         assert peer.answer(3)["result"]["state"] == "empty"
 

@@ -259,6 +259,10 @@ async def test_a_workspace_file_that_is_removed_takes_its_error_along(room: Make
     assert (report["state"], report["variant"], report["error"]) == ("empty", "", None)
     assert one.memory.diagnostics[one.config.as_uri()] == []
     one.select("acme")
+    if watched:
+        event = types.FileEvent(one.config.as_uri(), types.FileChangeType.Created)
+        watched_files.did_change_watched_files(one.ls, types.DidChangeWatchedFilesParams([event]))
+        await one.engine.asked.wait()
     assert await shown(one, uri)
     assert one.memory.statuses[-1]["variant"] == "acme"
 
@@ -301,7 +305,7 @@ async def test_what_only_a_person_can_mend_is_said_once_and_not_for_each_key(roo
     for _ in range(3):
         assert not await shown(one, uri)
     [message] = one.memory.messages
-    assert message == f"Warmline: no suggestions from acme. `style` is not approved: a.gguf. {approve}"
+    assert message == f"Warmline: no suggestions from acme: `style` is not approved: a.gguf. {approve}"
     one.engine.error = ArtifactError("gone", code="artifact.missing")
     assert not await shown(one, uri)
     one.select("plain")
