@@ -248,8 +248,12 @@ class LlamaServer:
 
     def answer(self, prefix: str, **more: Any) -> Answer:
         """Complete; `more` are further fields of llama-server's request."""
-        with self._connected() as connection:
-            return self._answer(connection, prefix, more)
+        try:
+            with self._connected() as connection:
+                return self._answer(connection, prefix, more)
+        except (http.client.HTTPException, OSError) as error:
+            words = "\n".join(self._server.log.read_text(errors="replace").splitlines()[-5:])
+            raise BenchError(f"llama-server broke off ({type(error).__name__}); its last words:\n{words}") from error
 
     def _answer(self, connection: http.client.HTTPConnection, prefix: str, more: dict[str, Any]) -> Answer:
         cpu, began = time.process_time(), time.perf_counter()

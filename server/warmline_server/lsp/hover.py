@@ -12,7 +12,7 @@ from warmline.host.wire import AdapterStatus, VariantStatus
 from warmline.variant import ResolvedVariant
 from warmline.workspace import WORKSPACE_FOLDER
 
-from ..paths import short_path, short_paths
+from ..paths import short_path, short_paths, unreadable
 from . import uris
 from .markdown import escape, listing, plain, table
 from .status import LastReport
@@ -35,8 +35,9 @@ async def hover(ls: WarmlineServer, params: types.HoverParams) -> types.Hover | 
         variant = _resolve(session, path)
         engine = await session.engine()
         described = await engine.describe(variant)
-    except WarmlineError as error:
-        text = _error(error, _root(path), markdown)
+    except (WarmlineError, OSError) as error:
+        typed = error if isinstance(error, WarmlineError) else unreadable(error, session.home)
+        text = _error(typed, _root(path), markdown)
     else:
         last = session.status.last_of(described.identity)
         rows = provenance(described, short_path(variant.file, _root(path)), last)

@@ -22,7 +22,7 @@ from warmline.host.client import EngineClient
 from warmline.variant import ResolvedVariant
 
 from .. import completion
-from ..paths import short_paths
+from ..paths import short_paths, unreadable
 from . import status, suggestions, uris
 from .diagnostics import DiagnosticsBoard, diagnose
 from .documents import DocumentStore
@@ -137,7 +137,8 @@ class Session:
     async def status_now(self) -> dict[str, Any]:
         """Give the status report as JSON data, after asking the engine if there is one."""
         if self._engine is not None:
-            with contextlib.suppress(WarmlineError):
+            # What is wrong with the engine is told by whatever needs it.
+            with contextlib.suppress(WarmlineError, OSError):
                 self.status.follow(await self._engine.status(self.client_id))
         return self.status.report().model_dump(mode="json")
 
@@ -190,7 +191,7 @@ class Session:
         known = self._judged(attempt)
         if known is None:
             return
-        typed = error if isinstance(error, WarmlineError) else self._unexpected(error)
+        typed = self._typed(error)
         if known.error is None or known.error.to_dict() != typed.to_dict():
             self.outlet.log(types.MessageType.Error, f"{typed.code}: {typed}")
         known.variant = variant.name if variant else self.variants.selected_name(attempt.place)
@@ -283,7 +284,11 @@ class Session:
         known.judged = attempt.number
         return known
 
-    def _unexpected(self, error: Exception) -> WarmlineError:
+    def _typed(self, error: Exception) -> WarmlineError:
+        if isinstance(error, WarmlineError):
+            return error
+        if isinstance(error, OSError) and error.filename:
+            return unreadable(error, self.home)
         # Where, not what: an exception's text may hold document text, which no log gets.
         frames = traceback.extract_tb(error.__traceback__)
         where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown place"
@@ -333,7 +338,7 @@ class Session:
                 self.status.follow(state)
                 self.status.publish()
         except Exception as error:
-            known = error if isinstance(error, WarmlineError) else self._unexpected(error)
+            known = self._typed(error)
             self.outlet.log(types.MessageType.Error, f"the engine's state can't be followed: {known}")
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -13,7 +13,7 @@ from lsprotocol import types
 from scripted import Room, describe, inline_params
 from warmline.errors import ArtifactError, BackendError, TrustError
 from warmline.host.wire import EngineStatus, ErrorInfo, State
-from warmline_server.lsp import focus, sync, watched_files, workspace_folders
+from warmline_server.lsp import focus, hover, sync, watched_files, workspace_folders
 from warmline_server.lsp.initialize import Client
 from warmline_server.lsp.inline_completion import inline_completion
 from warmline_server.lsp.status import StatusReport
@@ -276,6 +276,22 @@ async def test_a_removal_during_a_load_leaves_no_error_behind(room: Make) -> Non
         await asyncio.sleep(0)
     assert not any(one.memory.diagnostics.values())
     assert one.memory.statuses[-1]["error"] is None
+
+
+async def test_an_engine_that_finds_no_folder_to_work_in_is_a_typed_error(
+    room: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = room("1")
+    one.engine.error = NotADirectoryError(20, "Not a directory", "/dev/null/logs")
+    uri = one.open("x = ")
+    assert not await shown(one, uri)
+    monkeypatch.setattr(one.engine, "status", one.engine.load)
+    error = (await one.session.status_now())["error"]
+    assert (error["code"], error["file"]) == ("config.unreadable", "/dev/null/logs")
+    params = types.HoverParams(types.TextDocumentIdentifier(one.config.as_uri()), types.Position(0, 0))
+    answer = await hover.hover(one.ls, params)
+    assert answer is not None
+    assert "config.unreadable: it cannot be accessed: Not a directory" in answer.contents.value  # type: ignore[union-attr]
 
 
 async def test_a_store_that_may_not_be_read_is_a_typed_error_and_no_failed_request(
