@@ -92,7 +92,7 @@ def test_the_metadata_says_where_it_is_from(smollm2: GGUFHeader, tmp_path: Path,
     [
         ("Qwen/Qwen2.5-Coder-0.5B", ("Qwen", "Qwen2.5-Coder-0.5B")),
         ("gpt2", (None, "gpt2")),
-        ("/home/somebody/models/secret-project/qwen", (None, "qwen")),
+        ("/srv/somebody/models/secret-project/qwen", (None, "qwen")),
         ("./models/qwen/", (None, "qwen")),
         ("C:\\Users\\somebody\\qwen", (None, "qwen")),
         ("a\nb", (None, "a\\x0ab")),

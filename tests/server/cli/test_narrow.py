@@ -103,11 +103,11 @@ def test_approvals_show_digest_and_file_whole(
     home: Path, entry: list[str], tmp_path: Path, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    digest, file = "sha256:" + "c" * 64, tmp_path / "work" / "team" / "adapters" / "acme-style" / "adapter.gguf"
+    digest, file = "sha256:" + "c" * 64, tmp_path / "files" / "team" / "adapters" / "acme-style" / "adapter.gguf"
     entries = {digest: {"name": "acme-style", "file": str(file), "approved": "2026-01-01"}}
     (home / "trust.json").write_text(json.dumps(entries))
     shown = on_a_terminal([*entry, "trust", "list"], columns, tmp_path / "home")
-    for part in (digest, "acme-style", "~/work/team/adapters/acme-style/adapter.gguf"):
+    for part in (digest, "acme-style", "~/files/team/adapters/acme-style/adapter.gguf"):
         assert re.search(rf"(^|\s){re.escape(part)}($|\s)", shown, re.MULTILINE), shown
     assert "…" not in shown
 

@@ -21,7 +21,7 @@ from lsprotocol import types
 from warmline_server.lsp import documents
 from warmline_server.lsp.documents import DocumentStore, Edit, Outcome, Snapshot
 
-URI = "file:///work/a.py"
+URI = "file:///srv/a.py"
 ENCODINGS = ("utf-8", "utf-16", "utf-32")
 CASES = json.loads((Path(__file__).parents[2] / "cases" / "document_sync.json").read_text("utf-8"))["cases"]
 
