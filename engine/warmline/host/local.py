@@ -138,8 +138,10 @@ class LocalEngine:
         done = asyncio.Event()
 
         def work() -> None:
-            self._service.hash_files(variant)
-            _call(loop, lambda _none: done.set(), None)
+            try:
+                self._service.hash_files(variant)
+            finally:  # whatever happened, the request goes on: verifying says what is wrong
+                _call(loop, lambda _none: done.set(), None)
 
         # Not the loop's pool: a process that ends waits for those threads.
         threading.Thread(target=work, name="warmline-hash", daemon=True).start()

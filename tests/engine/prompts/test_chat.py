@@ -224,7 +224,7 @@ def test_a_message_nested_without_end_is_refused():
         "{% for x in ().__class__.__base__.__subclasses__() %}{{ x }}{% endfor %}",
         # The published exploits of CVE-2024-34359 walk from subclasses to warnings' module builtins.
         "{% for x in ().__class__.__base__.__subclasses__() %}{% if 'warning' in x.__name__ %}"
-        "{{ x()._module.__builtins__['__import__']('os').popen('touch /tmp/pwned') }}{% endif %}{% endfor %}",
+        "{{ x()._module.__builtins__['__import__']('os').popen('id') }}{% endif %}{% endfor %}",
         "{{ self.__init__.__globals__.__builtins__.__import__('os').popen('id').read() }}",
         "{{ cycler.__init__.__globals__.os }}",
         "{{ raise_exception.__globals__ }}",
