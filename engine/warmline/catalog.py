@@ -17,8 +17,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from .errors import CatalogError, StoreError
 from .filemodel import Backend, Digest, FileModel, Model, Name, load_file
-from .records import AdapterRecord, DeclaredBase, ModelRecord, StoredFile
 from .registry import Expectation, Store
+from .store.records import AdapterRecord, DeclaredBase, ModelRecord, StoredFile
 from .variant import AdapterSpec, BaseRef, Profile, Scale, VariantFile
 
 MAX_CATALOG_BYTES: Final = 8 << 20

@@ -21,16 +21,16 @@ from platformdirs import user_data_path
 
 from .errors import ConfigError, StoreError
 from .filemodel import Backend
-from .finding import VARIANTS, check_says_its_name, find_variant, variant_files
-from .records import AdapterRecord, Expectation, ModelRecord
-from .resolution import Found, Places, patched, resolve_adapter, resolve_base
-from .shelf import Listed, check_free, check_name, inside, list_files
+from .store.finding import VARIANTS, check_says_its_name, find_variant, variant_files
+from .store.records import AdapterRecord, Expectation, ModelRecord
+from .store.resolution import Found, Places, patched, resolve_adapter, resolve_base
+from .store.shelf import Listed, check_free, check_name, inside, list_files
 from .variant import Overrides, ResolvedVariant, VariantFile, load_file
 from .workspace import WORKSPACE_FILE, WORKSPACE_FOLDER, Workspace, find_workspace
 
 if TYPE_CHECKING:
-    from .blobs import Progress
-    from .upkeep import Swept, Verification
+    from .store.blobs import Progress
+    from .store.upkeep import Swept, Verification
 
 __all__ = [
     "WORKSPACE_FILE",
@@ -109,8 +109,8 @@ class Store:
         StoreError
             ``store.exists``, ``store.name_case``.
         """
-        from .install_model import install_model  # what installs is not loaded to resolve or list
-        from .installing import Installation
+        from .store.install_model import install_model  # what installs is not loaded to resolve or list
+        from .store.installing import Installation
 
         todo = Installation(self.places, name, backend, expect, origin, licence, progress)
         return install_model(todo, source, copy=copy, merged_from=merged_from)
@@ -133,7 +133,7 @@ class Store:
 
     def verify_model(self, name: str, backend: Backend | None = None, progress: Progress | None = None) -> Verification:
         """Hash a base afresh and compare with its record; what is wrong is in the result."""
-        from . import upkeep
+        from .store import upkeep
 
         return upkeep.verify(self.places, "model", *self.places.models.find(name, backend), progress)
 
@@ -171,8 +171,8 @@ class Store:
         StoreError
             ``store.unknown_model``, ``store.exists``, ``store.name_case``.
         """
-        from .install_adapter import install_adapter
-        from .installing import Installation
+        from .store.install_adapter import install_adapter
+        from .store.installing import Installation
 
         todo = Installation(self.places, name, backend, expect, origin, licence, progress)
         return install_adapter(todo, source, base)
@@ -197,12 +197,12 @@ class Store:
         self, name: str, backend: Backend | None = None, progress: Progress | None = None
     ) -> Verification:
         """As `verify_model`."""
-        from . import upkeep
+        from .store import upkeep
 
         return upkeep.verify(self.places, "adapter", *self.places.adapters.find(name, backend), progress)
 
     def _remove(self, kind: Literal["model", "adapter"], name: str, backend: Backend | None) -> None:
-        from . import changes, upkeep
+        from .store import changes, upkeep
 
         shelf = self.places.models if kind == "model" else self.places.adapters
         found, plain = shelf.find(name, backend)
@@ -221,7 +221,7 @@ class Store:
         ArtifactError
             ``artifact.adapter.base`` where an adapter was made for another base, by digest.
         """
-        from . import changes
+        from .store import changes
 
         backend, entry = variant.backend, check_name(variant.name) + ".json"
         self._check_names(variant)
@@ -261,7 +261,7 @@ class Store:
 
     def remove_variant(self, name: str, backend: Backend | None = None) -> None:
         """Remove a variant file; the base and adapters that it names stay."""
-        from . import changes
+        from .store import changes
 
         found = self._own_variant(name, backend)
         with changes.changing(self.home, f"variant remove {found.name}"):
@@ -339,13 +339,13 @@ class Store:
 
     def sweep(self) -> Swept:
         """Remove what crashes have left behind: staging folders, files without a record, temporary files."""
-        from . import changes, upkeep
+        from .store import changes, upkeep
 
         with changes.changing(self.home, "sweep"):
             return upkeep.sweep(self.places, time.time())
 
     def busy(self) -> str | None:
         """Say which process is changing the store, or None."""
-        from . import changes
+        from .store import changes
 
         return changes.holder(self.home)

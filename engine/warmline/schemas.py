@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from .catalog import Catalog
 from .filemodel import FileModel
-from .records import AdapterRecord, ModelRecord
 from .settings import Settings
+from .store.records import AdapterRecord, ModelRecord
 from .variant import VariantFile, WorkspaceFile
 
 SCHEMAS: Final[dict[str, type[FileModel]]] = {

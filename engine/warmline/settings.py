@@ -113,8 +113,8 @@ def change_setting(home: Path, key: str, value: str | None) -> Settings:
     StoreError
         As `changes.changing`.
     """
-    from . import changes  # what writes is not loaded to read
     from .digests import write_atomically
+    from .store import changes  # what writes is not loaded to read
 
     file = settings_file(home)
     field = setting_names().get(key)

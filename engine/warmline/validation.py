@@ -18,7 +18,7 @@ from .artifacts.lora import AdapterSummary, check_against_base, read_adapter
 from .base_rules import TOKENS, check_base
 from .digests import short
 from .errors import ArtifactError
-from .records import DeclaredBase
+from .store.records import DeclaredBase
 
 # Loading one of these runs whatever code its author put in.
 PICKLE_SUFFIXES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")

@@ -23,7 +23,7 @@ from .filemodel import (
     parse,
 )
 from .prompts.fim import FimProfile
-from .records import AdapterRecord, DeclaredBase
+from .store.records import AdapterRecord, DeclaredBase
 
 __all__ = [
     "MAX_FILE_BYTES",

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from store_tools import filled
 from warmline.errors import ConfigError
 from warmline.filemodel import load_file, parse
-from warmline.records import MIGRATIONS, SCHEMA, AdapterRecord, DeclaredBase, ModelRecord, StoredFile
 from warmline.registry import Store
+from warmline.store.records import MIGRATIONS, SCHEMA, AdapterRecord, DeclaredBase, ModelRecord, StoredFile
 from warmline.variant import Trust
 
 DIGEST = "sha256:" + "0" * 64

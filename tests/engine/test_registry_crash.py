@@ -22,10 +22,10 @@ from typing import Any
 import pytest
 from fake_backend import write_adapter, write_base
 from store_tools import acme, check, filled, openvino_model, peft, state
-from warmline import changes
 from warmline.digests import bytes_digest
 from warmline.errors import StoreError, WarmlineError
 from warmline.registry import Store
+from warmline.store import changes
 
 from .test_registry_store import tiny_bytes
 
@@ -393,7 +393,7 @@ def test_a_large_adapter_streams(tmp_path: Path) -> None:
 import json, resource, sys, threading, time
 from pathlib import Path
 sys.path[:0] = sys.argv[2:]
-import numpy, warmline.install_adapter, warmline.artifacts.convert, warmline.weights, gguf
+import numpy, warmline.store.install_adapter, warmline.artifacts.convert, warmline.weights, gguf
 from warmline.registry import Store
 def rss():
     return int(next(l for l in open('/proc/self/status') if l.startswith('VmRSS')).split()[1]) * 1024

@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_tools import acme, check, filled, openvino_model, peft, state
 from tiny_base import LLAMA, base_of
-from warmline import changes
 from warmline.digests import DigestCache, bytes_digest
 from warmline.errors import ArtifactError, StoreError, WarmlineError
-from warmline.folders import digest_folder
-from warmline.records import AdapterRecord, DeclaredBase
 from warmline.registry import Expectation, Store, find_workspace
+from warmline.store import changes
+from warmline.store.folders import digest_folder
+from warmline.store.records import AdapterRecord, DeclaredBase
 from warmline.trust import TrustStore
 from warmline.variant import Trust, VariantFile, load_file
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fake_backend import write_adapter, write_base
 from safetensors_writer import lora_tensors, peft_config, peft_folder
-from warmline.blobs import digest_of
 from warmline.registry import Store
+from warmline.store.blobs import digest_of
 from warmline.variant import AdapterSpec, BaseRef, VariantFile
 
 

@@ -11,8 +11,8 @@ from .options import BackendOption, Json, adapter_names, model_names
 from .output import Output, cell
 
 if TYPE_CHECKING:
-    from warmline.records import AdapterRecord
     from warmline.registry import Listed
+    from warmline.store.records import AdapterRecord
 
     from .tables import Cell
 
@@ -90,7 +90,7 @@ def show(name: _Name, backend: BackendOption = None, as_json: Json = False) -> N
     """Show an adapter: its record, what it was made for and checked against, and who needs it."""
     from warmline.digests import short
     from warmline.registry import Store, warmline_home
-    from warmline.upkeep import needed_by
+    from warmline.store.upkeep import needed_by
 
     from . import tables
     from .amounts import size

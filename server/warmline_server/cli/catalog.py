@@ -132,10 +132,10 @@ def install(
     as_json: Json = False,
 ) -> None:
     """Install an entry with all that it needs: a variant brings its base and adapters, each checked by digest."""
-    from warmline import changes
     from warmline.catalog import install as carry_out
     from warmline.catalog import plan
     from warmline.registry import Store, warmline_home
+    from warmline.store import changes
 
     from . import catalogs
     from .amounts import bar, size

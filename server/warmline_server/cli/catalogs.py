@@ -13,14 +13,14 @@ from typing import Annotated, Final
 from urllib.parse import quote, urljoin, urlsplit
 
 from pydantic import Field
-from warmline import changes
-from warmline.blobs import digest_of
 from warmline.catalog import MAX_CATALOG_BYTES, AnyEntry, Catalog, Need, local_source
 from warmline.digests import bytes_digest, open_regular, write_atomically
 from warmline.errors import CatalogError, WarmlineError
 from warmline.filemodel import Digest, FileModel, load_file, parse
 from warmline.settings import load_settings
-from warmline.shelf import check_name, inside
+from warmline.store import changes
+from warmline.store.blobs import digest_of
+from warmline.store.shelf import check_name, inside
 from warmline.validation import check_digest
 
 FOLDER: Final = "catalogs"

@@ -18,10 +18,10 @@ from types import ModuleType
 from typing import Any, Final
 
 from filelock import FileLock, Timeout
-from warmline import changes
-from warmline.blobs import digest_of
 from warmline.errors import ArtifactError, WarmlineError
-from warmline.records import StoredFile
+from warmline.store import changes
+from warmline.store.blobs import digest_of
+from warmline.store.records import StoredFile
 from warmline.validation import check_digest
 
 _REFERENCE: Final = re.compile(r"(?P<repo>[A-Za-z0-9._-]{1,96}(/[A-Za-z0-9._-]{1,96})?)(:(?P<file>[^\0]{1,500}))?")

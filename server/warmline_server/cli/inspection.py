@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from warmline.digests import DigestCache, bytes_digest, open_regular, short
-from warmline.records import ModelRecord
 from warmline.registry import Store
+from warmline.store.records import ModelRecord
 
 
 @dataclass(frozen=True, slots=True)

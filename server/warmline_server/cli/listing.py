@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from warmline.errors import WarmlineError
 from warmline.filemodel import load_file
 from warmline.identity import exact_decimal
-from warmline.records import AdapterRecord, ModelRecord
 from warmline.registry import Found, Store, Workspace
-from warmline.resolution import contained
 from warmline.settings import default_variant
+from warmline.store.records import AdapterRecord, ModelRecord
+from warmline.store.resolution import contained
 from warmline.variant import AdapterSpec, VariantFile
 
 from .adapter import trust_label

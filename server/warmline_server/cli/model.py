@@ -10,8 +10,8 @@ from .options import BackendOption, Json, model_names
 from .output import Exit, Output, cell
 
 if TYPE_CHECKING:
-    from warmline.records import ModelRecord
     from warmline.registry import Listed, Verification
+    from warmline.store.records import ModelRecord
 
     from .tables import Cell
 
@@ -89,7 +89,7 @@ def list_models(as_json: Json = False) -> None:
 def show(name: _Name, backend: BackendOption = None, as_json: Json = False) -> None:
     """Show a base: its record, and what its file says of context, template, BOS and fill-in-the-middle."""
     from warmline.registry import Store, warmline_home
-    from warmline.upkeep import needed_by
+    from warmline.store.upkeep import needed_by
 
     from . import tables
     from .inspection import inspect_model

@@ -24,12 +24,12 @@ def command(
 
     The hub is the one that HF_ENDPOINT names. What arrives is compared with the digests that the hub states.
     """
-    from warmline import changes
     from warmline.digests import is_digest
     from warmline.filemodel import Backend
     from warmline.registry import Store, warmline_home
     from warmline.settings import load_settings
-    from warmline.shelf import check_free, check_name, inside
+    from warmline.store import changes
+    from warmline.store.shelf import check_free, check_name, inside
 
     from . import hub
     from .amounts import bar, size
@@ -53,7 +53,7 @@ def command(
         with bar(output, f"Fetching {offer.repo}") as progress:
             path = hub.fetch(offer, folder, progress)
         if digest is not None:
-            from warmline.blobs import digest_of
+            from warmline.store.blobs import digest_of
             from warmline.validation import check_digest
 
             check_digest(digest_of(path), digest, str(path))

@@ -12,8 +12,9 @@ from http.client import HTTPException, HTTPMessage, HTTPResponse
 from pathlib import Path
 from typing import IO, Any, Final
 
-from warmline import __version__, changes
+from warmline import __version__
 from warmline.errors import CatalogError
+from warmline.store import changes
 
 _CHUNK: Final = 1 << 18
 _SECONDS: Final = 30.0  # without a byte

@@ -114,7 +114,7 @@ def test_no_weights_are_read_unless_asked(store: Store, monkeypatch: pytest.Monk
         raise AssertionError("a file with a record was hashed")
 
     monkeypatch.setattr("warmline.digests.hash_descriptor", forbidden)
-    monkeypatch.setattr("warmline.upkeep.digest_of", forbidden)
+    monkeypatch.setattr("warmline.store.upkeep.digest_of", forbidden)
     assert checked(store)["variant llama/acme"].level is Level.WARN
 
 

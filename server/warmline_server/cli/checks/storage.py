@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from warmline import changes
 from warmline.errors import WarmlineError
-from warmline.records import AdapterRecord, ModelRecord
 from warmline.registry import Listed, Store
 from warmline.settings import default_variant, load_settings
+from warmline.store import changes
+from warmline.store.records import AdapterRecord, ModelRecord
 from warmline.trust import TrustStore
 
 from ..amounts import count, size
@@ -93,7 +93,7 @@ def _wrong(store: Store, kind: str, record: ModelRecord | AdapterRecord | None, 
 
 def blobs(store: Store) -> Check:
     """Blobs are needed, and closed to others."""
-    from warmline.upkeep import referenced_digests
+    from warmline.store.upkeep import referenced_digests
 
     found = list(store.places.blobs.all())
     needed = referenced_digests(store.places)

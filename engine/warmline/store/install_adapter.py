@@ -7,17 +7,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from . import changes
-from .artifacts.gguf import GGUFHeader
-from .blobs import copy_in, digest_of
-from .digests import open_regular
-from .errors import ArtifactError, ConfigError, StoreError
-from .filemodel import load_file
-from .installing import Installation, Link, Staged, blaming
-from .records import AdapterRecord, DeclaredBase, ModelRecord, StoredFile
-from .resolution import WEIGHTS_NAME
-from .shelf import check_name
-from .validation import (
+from ..artifacts.gguf import GGUFHeader
+from ..digests import open_regular
+from ..errors import ArtifactError, ConfigError, StoreError
+from ..filemodel import load_file
+from ..validation import (
     CheckedAdapter,
     check_backend,
     check_declared_base,
@@ -25,9 +19,15 @@ from .validation import (
     check_not_pickle,
     read_base,
 )
+from . import changes
+from .blobs import copy_in, digest_of
+from .installing import Installation, Link, Staged, blaming
+from .records import AdapterRecord, DeclaredBase, ModelRecord, StoredFile
+from .resolution import WEIGHTS_NAME
+from .shelf import check_name
 
 if TYPE_CHECKING:
-    from .artifacts.peft import PeftAdapter
+    from ..artifacts.peft import PeftAdapter
 
 # What a converted adapter calls itself: were it the folder's name, the same adapter would have many digests.
 CONVERTED_NAME: Final = "adapter"
@@ -80,7 +80,7 @@ def _gguf(todo: Installation, path: Path, stage: Path, base: ModelRecord) -> Mad
 
 
 def _peft_to_gguf(todo: Installation, path: Path, stage: Path, base: ModelRecord) -> Made:
-    from .artifacts.convert import convert_peft  # NumPy and gguf-py, for those who convert
+    from ..artifacts.convert import convert_peft  # NumPy and gguf-py, for those who convert
 
     header = _base_header(todo, base)
     given, _files = _copied(todo, path, stage)
@@ -94,7 +94,7 @@ def _peft_to_gguf(todo: Installation, path: Path, stage: Path, base: ModelRecord
 
 
 def _peft(todo: Installation, path: Path, stage: Path, base: ModelRecord) -> Made:
-    from .artifacts.peft import read_peft
+    from ..artifacts.peft import read_peft
 
     given, files = _copied(todo, path, stage)
     adapter = read_peft(given)
@@ -116,7 +116,7 @@ def _peft(todo: Installation, path: Path, stage: Path, base: ModelRecord) -> Mad
 
 def _copied(todo: Installation, path: Path, stage: Path) -> tuple[Path, tuple[StoredFile, ...]]:
     """Copy the folder's files: the copy is what is checked and used, whatever happens to the folder meanwhile."""
-    from .artifacts.peft import CARD_NAME, MAX_CARD_BYTES, read_peft
+    from ..artifacts.peft import CARD_NAME, MAX_CARD_BYTES, read_peft
 
     read_peft(path)  # says what is wrong with the folder as it was given, links in it included
     given = stage / "given"
@@ -167,7 +167,7 @@ def _claimed(checked: CheckedAdapter) -> str | None:
 
 
 def _peft_base(adapter: PeftAdapter) -> str | None:
-    from .artifacts.convert import base_model
+    from ..artifacts.convert import base_model
 
     found = base_model(adapter.config.base_model)
     return found.name[:200] if found and found.name else None

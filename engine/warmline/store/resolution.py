@@ -12,12 +12,12 @@ from functools import cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Final
 
+from ..errors import ConfigError, StoreError
+from ..filemodel import Backend
+from ..variant import AdapterSpec, BaseRef, Overrides, Profile, ResolvedAdapter, ResolvedBase, load_file
 from .blobs import Blobs
-from .errors import ConfigError, StoreError
-from .filemodel import Backend
 from .records import AdapterRecord, ModelRecord
 from .shelf import Shelf, inside
-from .variant import AdapterSpec, BaseRef, Overrides, Profile, ResolvedAdapter, ResolvedBase, load_file
 
 # What a model or adapter folder holds beside its record.
 MODEL_FOLDER: Final = "model"

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from ..errors import ArtifactError, StoreError, WarmlineError
+from ..filemodel import Backend
+from ..trust import TrustStore
+from ..validation import check_digest
+from ..variant import VariantFile
 from . import changes
 from .blobs import Progress, digest_of
-from .errors import ArtifactError, StoreError, WarmlineError
-from .filemodel import Backend
 from .folders import digest_folder
 from .records import AdapterRecord, ModelRecord, Record
 from .resolution import Places
 from .shelf import Listed
-from .trust import TrustStore
-from .validation import check_digest
-from .variant import VariantFile
 
 Kind = Literal["model", "adapter"]
 # What an interrupted write under a temporary name leaves (`digests.write_atomically`), and the time in seconds after
@@ -222,7 +222,7 @@ def verify(places: Places, kind: Kind, backend: Backend, name: str, progress: Pr
 
 
 def _afresh(fd: int) -> str:
-    from .digests import hash_descriptor
+    from ..digests import hash_descriptor
 
     return hash_descriptor(fd)
 

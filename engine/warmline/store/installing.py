@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..digests import DigestCache
+from ..errors import ArtifactError, CatalogError, TrustError
+from ..filemodel import Backend, Trust
+from ..trust import TrustStore
+from ..validation import check_digest
 from . import changes
 from .blobs import Progress
-from .digests import DigestCache
-from .errors import ArtifactError, CatalogError, TrustError
-from .filemodel import Backend, Trust
 from .records import Expectation, ModelRecord, Record
 from .resolution import Places
 from .shelf import RECORD_FILE, check_free, inside
-from .trust import TrustStore
-from .validation import check_digest
 
 # A staged file that becomes the blob of its digest; a name in the artifact's folder that links to a blob.
 Staged = tuple[Path, str]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from .digests import open_regular
-from .errors import ArtifactError
+from ..digests import open_regular
+from ..errors import ArtifactError
 from .records import StoredFile
 
 MAX_FILES: Final = 1_000

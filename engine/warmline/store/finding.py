@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from .errors import ConfigError, VariantError
-from .filemodel import BACKENDS, NAME_PATTERN
+from ..errors import ConfigError, VariantError
+from ..filemodel import BACKENDS, NAME_PATTERN
+from ..variant import VariantFile, load_file
+from ..workspace import WORKSPACE_FOLDER, Workspace
 from .resolution import Found
-from .variant import VariantFile, load_file
-from .workspace import WORKSPACE_FOLDER, Workspace
 
 VARIANTS: Final = "variants"
 _NAME: Final = re.compile(NAME_PATTERN.removesuffix("$") + r"\Z")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .digests import is_digest, open_regular
-from .errors import ArtifactError, StoreError
+from ..digests import is_digest, open_regular
+from ..errors import ArtifactError, StoreError
 
 _CHUNK: Final = 1 << 20
 _HEX: Final = re.compile(r"[0-9a-f]{64}")

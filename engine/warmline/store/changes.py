@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from .errors import StoreError, WarmlineError
+from ..errors import StoreError, WarmlineError
 
 LOCK_FILE: Final = "store.lock"
 HOLDER_FILE: Final = "store.holder"

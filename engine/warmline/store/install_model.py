@@ -7,17 +7,17 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+from ..artifacts.gguf import GGUFHeader
+from ..digests import open_regular
+from ..errors import ArtifactError, StoreError
+from ..validation import check_backend, check_not_pickle, read_base
 from . import changes
-from .artifacts.gguf import GGUFHeader
 from .blobs import copy_in
-from .digests import open_regular
-from .errors import ArtifactError, StoreError
 from .folders import digest_folder, files_of, folder_digest
 from .installing import Installation, Link, Staged
 from .records import ModelRecord, StoredFile
 from .resolution import MODEL_FOLDER, package_file
 from .shelf import check_name
-from .validation import check_backend, check_not_pickle, read_base
 
 _PACKAGE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*:[^/\\][^\\]*")
 _NEEDED: Final = ("openvino_model.xml", "openvino_model.bin")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Generic, Literal, TypeVar
 
-from .errors import ConfigError, StoreError, WarmlineError
-from .filemodel import BACKENDS, NAME_PATTERN, RESERVED_NAMES, Backend, FileModel, load_file
+from ..errors import ConfigError, StoreError, WarmlineError
+from ..filemodel import BACKENDS, NAME_PATTERN, RESERVED_NAMES, Backend, FileModel, load_file
 from .records import Record
 
 RECORD_FILE: Final = "record.json"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from .filemodel import NEWER_SCHEMA, Backend, Digest, FileModel, Model, Name, Trust
+from ..filemodel import NEWER_SCHEMA, Backend, Digest, FileModel, Model, Name, Trust
 
 SCHEMA: Final = 1
 
