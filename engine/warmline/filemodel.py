@@ -203,18 +203,19 @@ def _known_fields(model: type[BaseModel], location: tuple[int | str, ...]) -> li
         if isinstance(part, int):
             continue
         info = here.model_fields.get(part)
-        inner = info and _model_in(info.annotation)
+        inner = info and model_in(info.annotation)
         if not inner:
             return []
         here = inner
     return [info.alias or name for name, info in here.model_fields.items()]
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the model that a field's annotation holds, itself or inside a list, a mapping or a union."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     for argument in get_args(annotation):
-        found = _model_in(argument)
+        found = model_in(argument)
         if found:
             return found
     return None

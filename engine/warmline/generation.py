@@ -18,13 +18,19 @@ DEADLINE: Final = "deadline"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What ends a generation besides the model's own end tokens; times in milliseconds, None for no limit."""
+    """What ends a generation besides the model's own end tokens; times in milliseconds, None for no limit.
+
+    `probabilities` has the sink told how probable each token was, which costs a pass over the vocabulary for each.
+    `json_schema` holds the text to it (`Session.new_sampler`).
+    """
 
     max_tokens: int
     stop_ids: frozenset[int]
     stop_texts: tuple[str, ...] = ()
     max_prefill_ms: int | None = None
     max_predict_ms: int | None = None
+    probabilities: bool = False
+    json_schema: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +48,14 @@ class Sink(Protocol):
     def started(self, reused: int) -> None:
         """The prompt is in the KV, `reused` tokens of it were there before, and the first token is known."""
 
+    def picked(self, probability: float | None) -> None:
+        """A token of the text was picked (`Sampler.probability`); told only if the limits ask for it."""
+
     def text(self, piece: str) -> None:
         """More text that no stop can take back."""
+
+    def pause(self) -> None:
+        """The next token has yet to be computed: what was told so far is worth passing on."""
 
 
 def generate(
@@ -62,13 +74,15 @@ def generate(
     """
     output = _Output(limits.stop_texts, sink)
     predicted = 0
-    sampler = session.new_sampler(sampling)
+    sampler = session.new_sampler(sampling, limits.json_schema)
     try:
         with _timer(limits.max_prefill_ms, abort):
             prefill = session.prefill(prompt, abort)
             for _ in prefill.batches:
                 yield
-        token = sampler.pick()
+            token = sampler.pick()  # some backends compute the last of the prompt here
+        if abort.is_set():
+            raise Aborted(abort.reason)
         sink.started(prefill.reused)
         room = session.n_ctx - len(prompt)
         began = time.monotonic()
@@ -76,12 +90,15 @@ def generate(
             if token in limits.stop_ids:
                 return Result("stop", output.finish(), predicted)
             predicted += 1
+            if limits.probabilities:
+                sink.picked(sampler.probability(token))
             if output.add(piece(token)):
                 return Result("stop", output.finish(), predicted)
             if predicted >= min(limits.max_tokens, room):
                 return Result("length", output.finish(), predicted)
             if limits.max_predict_ms is not None and (time.monotonic() - began) * 1000 >= limits.max_predict_ms:
                 return Result(DEADLINE, output.finish(), predicted)
+            sink.pause()
             # The token is chosen and not yet decoded: restored KV gives no logits, and none are needed here.
             yield
             session.decode(token, abort)

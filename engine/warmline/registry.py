@@ -29,6 +29,7 @@ from .variant import Overrides, ResolvedVariant, VariantFile, load_file
 from .workspace import WORKSPACE_FILE, WORKSPACE_FOLDER, Workspace, find_workspace
 
 if TYPE_CHECKING:
+    from .artifacts.openvino_ir import Precision
     from .store.blobs import Progress
     from .store.upkeep import Swept, Verification
 
@@ -77,6 +78,7 @@ class Store:
         backend: Backend = "llama",
         *,
         copy: bool = False,
+        precision: Precision = "exact",
         merged_from: str | None = None,
         origin: str = "",
         licence: str = "",
@@ -89,8 +91,11 @@ class Store:
         ----------
         source
             A GGUF file, ``import_name:file`` in an installed Python package, or an OpenVINO folder.
+            For OpenVINO a GGUF file is imported: what is installed is the OpenVINO model that is made of it.
         copy
             Copy it into the store, once whatever its number of names; else it is referenced where it lies.
+        precision
+            How an import keeps the weights: see `importing.forms`.
         merged_from
             What a merged export was made of (``qwen+acme``); it is installed as an ordinary model.
         origin
@@ -107,13 +112,15 @@ class Store:
         ArtifactError
             ``artifact.*`` for the first rule that the file breaks.
         StoreError
-            ``store.exists``, ``store.name_case``.
+            ``store.exists``, ``store.name_case``; ``store.full`` before an import that the disk has no room for.
+        BackendError
+            ``backend.missing``: an import needs OpenVINO GenAI.
         """
         from .store.install_model import install_model  # what installs is not loaded to resolve or list
         from .store.installing import Installation
 
         todo = Installation(self.places, name, backend, expect, origin, licence, progress)
-        return install_model(todo, source, copy=copy, merged_from=merged_from)
+        return install_model(todo, source, copy=copy, precision=precision, merged_from=merged_from)
 
     def list_models(self, backend: Backend | None = None) -> list[Listed[ModelRecord]]:
         """List bases, sorted by backend and name; broken records come with their error."""

@@ -187,7 +187,7 @@ _CONVERT = _section(
     "artifact.convert",
     "artifacts.architectures",
     ("architecture", "architecture_of", "Only architectures whose names and orders are known are converted."),
-    ("blocks", "_block_count", "The base says how many blocks it has."),
+    ("blocks", "block_count", "The base says how many blocks it has."),
     ("module", "name_map", "Every module of the adapter is one of the base's."),
     ("heads", "heads", "The base's head counts fit its weights, or rows would change places wrongly."),
     ("proof", "artifacts.proof:proof_error", "What was written is read back, and each product compared."),

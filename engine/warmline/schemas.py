@@ -23,4 +23,9 @@ SCHEMAS: Final[dict[str, type[FileModel]]] = {
 def json_schema(kind: str) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a file kind: a key of `SCHEMAS`."""
     schema = SCHEMAS[kind].model_json_schema(by_alias=True, mode="validation")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"warmline {kind} file", **schema}
+    return as_schema(f"warmline {kind} file", schema)
+
+
+def as_schema(title: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Say of a model's schema which draft it follows, and what it is of where it does not say so itself."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **schema}

@@ -73,6 +73,10 @@ def _checked_scale(value: Decimal) -> Decimal:
 Scale = Annotated[Decimal, Field(allow_inf_nan=False), AfterValidator(_checked_scale)]
 
 
+# Low enough that an alternative is still likely, high enough that the second-best token is often taken.
+_ALTERNATIVES: Final = 0.7
+
+
 class Sampling(Model):
     """How tokens are picked. Temperature 0 is greedy: the most probable token, the lowest id on a tie."""
 
@@ -80,6 +84,13 @@ class Sampling(Model):
     top_k: Annotated[int, Field(ge=0, le=1000)] = 40
     top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.9
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+
+    def alternative(self, number: int) -> Sampling:
+        """Return how an alternative is drawn: number 0 is this, any other has its own seed and is never greedy."""
+        if number == 0:
+            return self
+        temperature = self.temperature or _ALTERNATIVES
+        return self.model_copy(update={"temperature": temperature, "seed": (self.seed + number) % 2**32})
 
 
 class Profile(Model):

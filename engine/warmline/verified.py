@@ -129,15 +129,39 @@ class Verifier:
         self._capacities: LRUCache[tuple[str, int, int, str, str], Capacity] = LRUCache(_REMEMBERED)
         self._templates: LRUCache[str, bool] = LRUCache(_REMEMBERED)
         self._adapters: LRUCache[tuple[str, str], CheckedAdapter] = LRUCache(_REMEMBERED)
+        self._verified: LRUCache[tuple[ResolvedVariant, tuple[str, ...]], Verified] = LRUCache(_REMEMBERED)
 
     def verify(self, variant: ResolvedVariant) -> Verified:
-        """Hash and check everything that the variant names.
+        """Hash and check everything that the variant names; the same variant over the same bytes is checked once.
 
         Raises
         ------
         WarmlineError
             Typed, with `file` the variant's file and `field` the place in it that names what is at fault.
         """
+        digests = self._digests_now(variant)
+        known = self._verified.get((variant, digests)) if digests is not None else None
+        if known is None:
+            known = self._verify(variant)
+            found = (known.identity.base, *(adapter.digest for adapter in known.adapters))
+            self._verified[variant, found] = known
+        return known
+
+    def _digests_now(self, variant: ResolvedVariant) -> tuple[str, ...] | None:
+        """Return the digests of the approved files as they are now; None when it takes more than a look at them."""
+        found = []
+        try:
+            for artifact in _artifacts(variant):
+                with open_regular(artifact.path) as fd:
+                    digest = self._digests.known(fd)
+                if digest is None or (artifact.workspace and not self._approved(digest)):
+                    return None
+                found.append(digest)
+        except (WarmlineError, OSError):
+            return None  # `_verify` says what is wrong
+        return tuple(found)
+
+    def _verify(self, variant: ResolvedVariant) -> Verified:
         if variant.backend != "llama":
             raise BackendError(
                 f"the backend `{variant.backend}` is not available",

@@ -23,3 +23,11 @@ def escape(character: str) -> str:
 def escape_invisible(text: str) -> str:
     """Write each character that cannot be seen as its escape; line ends and tabs too."""
     return _INVISIBLE.sub(lambda match: escape(match[0]), text)
+
+
+def as_message(text: str) -> str:
+    """Make one line for a dialog or a log out of text that may come from artifacts.
+
+    VS Code makes links and commands of ``[label](target)`` in messages; a space between the two parts takes that away.
+    """
+    return escape_invisible(" ".join(text.split())).replace("](", "] (")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +14,7 @@ from warmline.host.wire import CompletionRequest, Delta, Done, Event, Outcome, S
 from warmline.prompts.window import LineSource, Window, WindowLimits, looks_binary, window
 from warmline.variant import ResolvedVariant
 
+from .suggest.confidence import WEAK, is_weak
 from .suggest.context import Context
 from .suggest.pipeline import is_settled, suggest
 
@@ -43,7 +44,8 @@ class Completion:
         What to insert at the cursor, with the document's line ends; None when there is nothing to show.
     reason
         ``shown``; ``binary``; ``superseded`` or ``cancelled``; ``length`` or ``deadline`` when the text ends where
-        that cut it, a half line left out; else the suggestion filter that cut or emptied the text.
+        that cut it, a half line left out; ``weak`` when the model was not sure enough; else the suggestion filter that
+        cut or emptied the text.
     started, done
         The engine's first and last event. `done` is None when the decode was stopped because the shown text could not
         change any more, `started` when the engine ended the request before it began.
@@ -51,6 +53,8 @@ class Completion:
         How the decode ended, None when it was stopped.
     total_ms
         Milliseconds from the call until the answer.
+    mean_probability
+        That of the tokens that were decoded; None unless a floor for it was given and the backend tells it.
     """
 
     text: str | None
@@ -59,6 +63,7 @@ class Completion:
     done: Done | None
     outcome: Outcome | None
     total_ms: float
+    mean_probability: float | None = None
 
 
 def is_binary(document: Snapshot, offset: int) -> bool:
@@ -79,20 +84,10 @@ async def complete(
     line: int,
     column: int,
     *,
-    client: str,
-    document: str,
-    language: str = "",
-    path: str | None = None,
-    eol: str = "\n",
-    max_tokens: int | None = None,
-    multiline: bool = True,
-    stops: tuple[str, ...] = (),
-    max_predict_ms: int | None = None,
     limits: WindowLimits | None = None,
+    **how: Any,
 ) -> Completion:
-    """Complete the text at a cursor.
-
-    Cancelling the task stops the decode within one token, and so does text that can't change what is shown any more.
+    """Complete the text at a cursor: the window around it as `complete_view` does, with the same keywords.
 
     Parameters
     ----------
@@ -100,12 +95,43 @@ async def complete(
         The document; an immutable one, since it is read once, at the start.
     line, column
         The cursor, from 0, `column` in code points.
-    client, document
-        Who asks and about what: a newer request with the same two ends this one.
+    """
+    return await complete_view(engine, variant, window(lines, line, column, limits), **how)
+
+
+async def complete_view(
+    engine: EngineClient,
+    variant: ResolvedVariant,
+    view: Window,
+    *,
+    client: str,
+    document: str,
+    language: str = "",
+    path: str | None = None,
+    context: tuple[str, ...] = (),
+    header: str = "",
+    eol: str = "\n",
+    max_tokens: int | None = None,
+    multiline: bool = True,
+    stops: tuple[str, ...] = (),
+    max_predict_ms: int | None = None,
+    min_probability: float = 0.0,
+    candidate: int = 0,
+    idle: bool = False,
+    on_text: Callable[[str], None] | None = None,
+) -> Completion:
+    """Complete the text at the cursor of a window.
+
+    Cancelling the task stops the decode within one token, and so does text that can't change what is shown any more.
+
+    Parameters
+    ----------
+    client, document, candidate
+        Who asks and about what, and for which of several answers: a newer request with the same three ends this one.
     language
         LSP language id, for the filters.
-    path
-        The file's path, if it has one, for the prompt.
+    path, context, header
+        The file's path, if it has one, texts from other documents, and this one's name, for the prompt.
     eol
         Line end of the inserted text.
     max_tokens
@@ -116,6 +142,12 @@ async def complete(
         Texts that end a generation, besides those of the FIM format.
     max_predict_ms
         Milliseconds after the first token at which the decode ends with what it has.
+    min_probability
+        Hide a text whose tokens have a lower mean probability.
+    idle
+        Nobody waits for it: decode only while nothing else is to do.
+    on_text
+        Called with all text so far whenever there is more, as the model wrote it.
 
     Raises
     ------
@@ -123,20 +155,24 @@ async def complete(
         What the engine raises; ``backend.protocol`` when it ends without saying how.
     """
     begun = time.perf_counter()
-    view = window(lines, line, column, limits)
-    context = Context(view.prefix, view.suffix, language, stops)
+    around = Context(view.prefix, view.suffix, language, stops)
     request = _request(
         view,
         client=client,
         document=document,
         variant=variant,
         path=path,
+        context=context,
+        header=header,
         max_tokens=max_tokens,
         stop=stops,
         max_predict_ms=max_predict_ms,
+        probability=min_probability > 0,
+        candidate=candidate,
+        idle=idle,
     )
-    started, done, raw = await _decode(engine.complete(request), context, multiline)
-    outcome = done.outcome if done else None
+    read = await _decode(engine.complete(request), around, multiline, on_text)
+    outcome = read.done.outcome if read.done else None
     if outcome is Outcome.SUPERSEDED:
         text, reason = None, SUPERSEDED
     elif outcome is Outcome.CANCELLED:
@@ -144,59 +180,75 @@ async def complete(
     else:
         # Where the tokens ran out, the last line is half a line; after whole ones it is better left out.
         ran_out = outcome in (Outcome.LENGTH, Outcome.DEADLINE)
-        whole_lines = raw[: raw.rfind("\n") + 1]
-        suggestion = suggest(context, whole_lines if ran_out and whole_lines.strip() else raw, multiline=multiline)
+        whole_lines = read.raw[: read.raw.rfind("\n") + 1]
+        raw = whole_lines if ran_out and whole_lines.strip() else read.raw
+        suggestion = suggest(around, raw, multiline=multiline)
         text, reason = suggestion.text, suggestion.reason
         if outcome is not None and ran_out and reason == "shown":
             reason = outcome.value
+        if text is not None and is_weak(read.mean_probability, min_probability):
+            text, reason = None, WEAK
     if text is not None and eol != "\n":
         text = text.replace("\n", eol)
-    return Completion(text, reason, started, done, outcome, (time.perf_counter() - begun) * 1000)
+    total_ms = (time.perf_counter() - begun) * 1000
+    return Completion(text, reason, read.started, read.done, outcome, total_ms, read.mean_probability)
 
 
 async def prewarm(
     engine: EngineClient,
     variant: ResolvedVariant,
-    lines: LineSource,
-    line: int,
-    column: int,
+    view: Window,
     *,
     client: str,
     document: str,
     path: str | None = None,
-    limits: WindowLimits | None = None,
+    context: tuple[str, ...] = (),
+    header: str = "",
 ) -> None:
-    """Have the prompt of `complete` with the same arguments prefilled when nothing else is to do.
+    """Have the prompt of `complete_view` with the same arguments prefilled when nothing else is to do.
 
     Raises
     ------
     WarmlineError
         The engine cannot be reached.
     """
-    view = window(lines, line, column, limits)
-    await engine.prewarm(_request(view, client=client, document=document, variant=variant, path=path))
+    about: dict[str, Any] = {"path": path, "context": context, "header": header}
+    await engine.prewarm(_request(view, client=client, document=document, variant=variant, **about))
 
 
 def _request(view: Window, **more: Any) -> CompletionRequest:
     return CompletionRequest(prefix=view.prefix, suffix=view.suffix, first_line=view.first_line, **more)
 
 
-async def _decode(
-    events: AsyncIterator[Event], context: Context, multiline: bool
-) -> tuple[Started | None, Done | None, str]:
-    """Read events until the text is settled or the generation over; whatever happens, the decode is stopped then."""
+@dataclass(slots=True)
+class _Read:
+    """What was read of a generation's events."""
+
     started: Started | None = None
-    raw = ""
+    done: Done | None = None
+    raw: str = ""
+    mean_probability: float | None = None
+
+
+async def _decode(
+    events: AsyncIterator[Event], context: Context, multiline: bool, on_text: Callable[[str], None] | None
+) -> _Read:
+    """Read events until the text is settled or the generation over; whatever happens, the decode is stopped then."""
+    read = _Read()
     try:
         async for event in events:
             if isinstance(event, Done):
-                return started, event, event.text
+                read.done, read.raw, read.mean_probability = event, event.text, event.mean_probability
+                return read
             if isinstance(event, Started):
-                started = event
+                read.started = event
             elif isinstance(event, Delta):
-                raw += event.text
-                if is_settled(context, raw, multiline=multiline) or len(raw) > _MAX_RAW:
-                    return started, None, raw
+                read.raw += event.text
+                read.mean_probability = event.mean_probability
+                if on_text is not None:
+                    on_text(read.raw)
+                if is_settled(context, read.raw, multiline=multiline) or len(read.raw) > _MAX_RAW:
+                    return read
     finally:
         # An async generator's own clean-up would wait for the garbage collector, and the decode with it.
         close = getattr(events, "aclose", None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -233,12 +233,13 @@ class Heard:
         self.failure: WarmlineError | None = None
         self.over = threading.Event()
 
-    def event(self, event: Event) -> None:
-        if isinstance(event, Started):
-            self.started = event
-        elif isinstance(event, Done):
-            self.text = event.text
-            self.over.set()
+    def receive(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, Started):
+                self.started = event
+            elif isinstance(event, Done):
+                self.text = event.text
+                self.over.set()
 
     def error(self, error: WarmlineError) -> None:
         self.failure = error

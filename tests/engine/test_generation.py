@@ -17,12 +17,17 @@ class Heard:
     def __init__(self) -> None:
         self.reused: list[int] = []
         self.pieces: list[str] = []
+        self.untold = 0
 
     def started(self, reused: int) -> None:
         self.reused.append(reused)
 
     def text(self, piece: str) -> None:
         self.pieces.append(piece)
+        self.untold += len(piece)
+
+    def pause(self) -> None:
+        self.untold = 0
 
 
 def ended(steps: Generator[None, None, Result]) -> Result:
@@ -107,3 +112,16 @@ def test_the_first_reason_to_stop_stays() -> None:
     abort.set("superseded")
     abort.set("cancelled")
     assert abort.reason == "superseded"
+
+
+def test_what_is_known_is_told_before_the_next_token_is_computed() -> None:
+    heard = Heard()
+    limits = Limits(max_tokens=9, stop_ids=frozenset({0}))
+    steps = generate(
+        FakeSession(200, list(b"some words")), lambda t: bytes([t]), [1, 2, 3], limits, Sampling(), Abort(), heard
+    )
+    pauses = 0
+    for _ in steps:
+        pauses += 1
+        assert heard.untold == 0
+    assert pauses >= len("".join(heard.pieces)) - 1 == 8

@@ -55,6 +55,10 @@ def write_adapter(path: Path, *, weights: bytes = b"\x01", name: str = "adapter"
 class FakeSession:
     """Echoes a script of tokens; counts what it was asked to do."""
 
+    can_save = True
+    estimates_reuse = False
+    resident = True
+
     def __init__(self, n_ctx: int = 64, script: Sequence[int] = (), on_decode: object = None) -> None:
         self.n_ctx = n_ctx
         self.tokens: list[int] = []
@@ -78,12 +82,15 @@ class FakeSession:
             self.tokens.extend(prompt[at : at + 64])
             yield
 
-    def new_sampler(self, sampling: Sampling) -> FakeSession:
+    def new_sampler(self, sampling: Sampling, json_schema: str | None = None) -> FakeSession:
         return FakeSession(script=self.script)
 
     def pick(self) -> int:
         self.decodes += 1
         return self.script[(self.decodes - 1) % len(self.script)]
+
+    def probability(self, token: int) -> float:
+        return 0.5 if token % 2 else 0.25
 
     def decode(self, token: int, abort: Abort) -> None:
         if callable(self.on_decode):

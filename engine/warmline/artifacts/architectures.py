@@ -77,7 +77,7 @@ def name_map(architecture: Architecture, base: GGUFHeader, file: str) -> Callabl
 
     The function raises ``artifact.convert.module``, against ``file``, for a module that the architecture lacks.
     """
-    lookup = _gguf_names(architecture, _block_count(architecture, base))
+    lookup = _gguf_names(architecture, block_count(architecture, base))
 
     def gguf_name(module: str) -> str:
         path = _unwrapped(architecture, module)
@@ -117,7 +117,8 @@ def heads(architecture: Architecture, base: GGUFHeader, weight: str) -> int | No
     return count
 
 
-def _block_count(architecture: Architecture, base: GGUFHeader) -> int:
+def block_count(architecture: Architecture, base: GGUFHeader) -> int:
+    """Give how many blocks the base says it has; ``artifact.convert.blocks`` where that makes no sense."""
     key = f"{architecture.name}.block_count"
     count = base.get_int(key)
     if count is None or not 1 <= count <= MAX_BLOCKS:

@@ -132,7 +132,10 @@ class BaseFacts:
 
 @dataclass(frozen=True, slots=True)
 class ContextConfig:
-    """How a context is made. Threads and batch size are not identity; the rest is (`identity`)."""
+    """How a context is made. Threads and batch size are not identity; the rest is (`identity`).
+
+    `properties` are the backend's own, by name and sorted: those alone that change what is computed.
+    """
 
     n_ctx: int
     type_k: str = "f16"
@@ -140,11 +143,12 @@ class ContextConfig:
     n_batch: int = 256
     threads: int = field(default_factory=default_threads)
     record: bool = False
+    properties: tuple[tuple[str, str], ...] = ()
 
     @property
     def identity(self) -> ContextIdentity:
         """The part of the configuration that belongs to the identity."""
-        return ContextIdentity(n_ctx=self.n_ctx, type_k=self.type_k, type_v=self.type_v)
+        return ContextIdentity(self.n_ctx, self.type_k, self.type_v, properties=self.properties)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +175,33 @@ class Sampler(Protocol):
     def pick(self) -> int:
         """Pick the next token from the session's latest logits."""
 
+    def probability(self, token: int) -> float | None:
+        """Return what the model's latest logits give a token: their softmax, before temperature and cut-offs.
+
+        None where the backend does not tell.
+        """
+
     def close(self) -> None:
         """Free it. Idempotent."""
 
 
 class Session(Protocol):
     """One context under one identity: a KV cache, the adapters that filled it, and the tokens that are in it."""
+
+    @property
+    def can_save(self) -> bool:
+        """Whether KV can leave the context and come back (`save`, `restore`)."""
+
+    @property
+    def estimates_reuse(self) -> bool:
+        """Whether `Prefill.reused` is estimated, from below, since the library does not tell."""
+
+    @property
+    def resident(self) -> bool:
+        """Whether the context is in memory: a backend may let one go when another needs the room."""
+
+    def resume(self) -> None:
+        """Bring a context back that was let go, without its KV; raises as `BaseModelHandle.open_session`."""
 
     @property
     def n_ctx(self) -> int:
@@ -205,8 +230,16 @@ class Session(Protocol):
             ``backend.prompt``: empty, or longer than the context.
         """
 
-    def new_sampler(self, sampling: Sampling) -> Sampler:
-        """Make a sampler over this session's latest logits, with a random state of its own."""
+    def new_sampler(self, sampling: Sampling, json_schema: str | None = None) -> Sampler:
+        """Make a sampler over this session's latest logits, with a random state of its own.
+
+        With a JSON schema it picks nothing but what can become JSON under it, and then an end token.
+
+        Raises
+        ------
+        BackendError
+            ``backend.schema``: the schema cannot be read, or says what cannot be held to.
+        """
 
     def decode(self, token: int, abort: Abort) -> None:
         """Append one token and compute the next logits; raises as a prefill's batches do."""
@@ -215,7 +248,7 @@ class Session(Protocol):
         """Copy the latest logits, shape (n_vocab,), float32."""
 
     def save(self) -> bytes:
-        """Copy the KV of all `tokens` out of the context, in the backend's own format."""
+        """Copy the KV of all `tokens` out of the context, in the backend's own format; b"" unless `can_save`."""
 
     def restore(self, tokens: Sequence[int], data: bytes, lineage: Sequence[Step] = ()) -> bool:
         """Put back what `save` gave for `tokens`, in place of what is there; tell whether all of it is there now.

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import BackendError
 from ..kv.prefix import common_prefix
 from .base import Abort, Aborted, ContextConfig, Prefill, Step, default_threads, libc
+from .llama_sampler import LlamaSampler
 from .native import captured_log, last_words, llama
 
 if TYPE_CHECKING:
@@ -29,9 +30,15 @@ _SEQUENCE: Final = 0
 class LlamaSession:
     """A context (`Session`). The adapter set is given to the native library in one call, when the context is made."""
 
+    can_save: Final = True
+    estimates_reuse: Final = False
+    resident: Final = True  # until it is closed
+
     def __init__(self, model: Any, adapters: Sequence[tuple[int, float]], config: ContextConfig, *, n_vocab: int):
         self._lib = llama()
-        self._n_vocab = n_vocab
+        self._row: Any = ctypes.c_float * n_vocab
+        self._one: Any = (self._lib.llama_token * 1)()
+        self._one_batch: Any = self._lib.llama_batch_get_one(self._one, 1)
         self._tokens: list[int] = []
         self._lineage: list[Step] | None = [] if config.record else None
         params = self._lib.llama_context_default_params()
@@ -52,6 +59,7 @@ class LlamaSession:
                 remedy="Lower n_ctx, or use KV type f16",
             )
         self._memory = self._lib.llama_get_memory(self._context)
+        self._vocab = self._lib.llama_model_get_vocab(model)
         self._window: int = self._lib.llama_model_n_swa(model)  # tokens that a sliding layer sees; 0: none slides
         self._poll = ctypes.cast(libc().strlen, self._lib.ggml_abort_callback)
         self._abort: Abort | None = None
@@ -80,6 +88,9 @@ class LlamaSession:
     def closed(self) -> bool:
         """Whether the context was freed."""
         return self._context is None
+
+    def resume(self) -> None:
+        """Nothing: a context stays until it is closed."""
 
     @property
     def n_ctx(self) -> int:
@@ -191,7 +202,7 @@ class LlamaSession:
 
     def decode(self, token: int, abort: Abort) -> None:
         """See `Session.decode`."""
-        self._decode([token], abort)
+        self._decode((token,), abort)
 
     def _decode(self, tokens: Sequence[int], abort: Abort) -> None:
         if abort.is_set():
@@ -200,9 +211,12 @@ class LlamaSession:
         if abort is not self._abort:
             self._lib.llama_set_abort_callback(context, self._poll, abort.address)
             self._abort = abort  # keeps the flag alive while native code may read it
-        size = len(tokens)
-        array = (self._lib.llama_token * size)(*tokens)  # the batch only points at it
-        batch = self._lib.llama_batch_get_one(array, size)
+        if len(tokens) == 1:
+            self._one[0] = tokens[0]
+            batch = self._one_batch
+        else:
+            array = (self._lib.llama_token * len(tokens))(*tokens)  # the batch only points at it
+            batch = self._lib.llama_batch_get_one(array, len(tokens))
         with captured_log() as log:
             result = self._lib.llama_decode(context, batch)
         if result == 0:
@@ -223,9 +237,9 @@ class LlamaSession:
             remedy="Raise profile.n_ctx" if result == _NO_SLOT else "Run `warmline status`, then try again",
         )
 
-    def new_sampler(self, sampling: Sampling) -> LlamaSampler:
+    def new_sampler(self, sampling: Sampling, json_schema: str | None = None) -> LlamaSampler:
         """See `Session.new_sampler`."""
-        return LlamaSampler(self, sampling)
+        return LlamaSampler(self, self._vocab, sampling, json_schema)
 
     def logits(self) -> NDArray[np.float32]:
         """Copy the latest logits, shape (n_vocab,), float32."""
@@ -234,7 +248,7 @@ class LlamaSession:
     def view_logits(self) -> NDArray[np.float32]:
         """Return the latest logits where they lie: valid until the next decode."""
         pointer = self._lib.llama_get_logits_ith(self.pointer, -1)
-        return np.ctypeslib.as_array(pointer, (self._n_vocab,))
+        return np.frombuffer(self._row.from_address(ctypes.addressof(pointer.contents)), np.float32)
 
     def close(self) -> None:
         """Free the context. Idempotent."""
@@ -269,34 +283,3 @@ def embed_tokens(model: Any, tokens: Sequence[int]) -> list[float]:
         lib.llama_free(context)
     length = sum(value * value for value in values) ** 0.5 or 1.0
     return [value / length for value in values]
-
-
-class LlamaSampler:
-    """A chain of native samplers with its own random state (`Sampler`)."""
-
-    def __init__(self, session: LlamaSession, sampling: Sampling) -> None:
-        self._lib = llama()
-        self._session = session
-        self._chain: int | None = None
-        if sampling.temperature == 0:
-            return  # the largest logit needs no chain, which would copy and sort all of them
-        self._chain = self._lib.llama_sampler_chain_init(self._lib.llama_sampler_chain_default_params())
-        for part in (
-            self._lib.llama_sampler_init_top_k(sampling.top_k),
-            self._lib.llama_sampler_init_top_p(sampling.top_p, 1),
-            self._lib.llama_sampler_init_temp(sampling.temperature),
-            self._lib.llama_sampler_init_dist(sampling.seed),
-        ):
-            self._lib.llama_sampler_chain_add(self._chain, part)
-
-    def pick(self) -> int:
-        """See `Sampler.pick`."""
-        if self._chain is None:
-            return int(self._session.view_logits().argmax())
-        return int(self._lib.llama_sampler_sample(self._chain, self._session.pointer, -1))
-
-    def close(self) -> None:
-        """Free the chain. Idempotent."""
-        if self._chain is not None:
-            self._lib.llama_sampler_free(self._chain)
-            self._chain = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -58,19 +58,36 @@ class LocalEngine:
 
     async def complete(self, request: CompletionRequest) -> AsyncIterator[Event]:
         """See `EngineClient.complete`."""
-        await self._hashed(request.variant)
-        receiver = _QueueReceiver(asyncio.get_running_loop())
-        async with contextlib.aclosing(_events(receiver, self._service.complete(request, receiver))) as events:
-            async for event in events:
-                yield event
+        async with contextlib.aclosing(self.generate(request)) as batches:
+            async for events in batches:
+                for event in events:
+                    yield event
 
     async def chat(self, request: ChatRequest) -> AsyncIterator[Event]:
         """See `EngineClient.chat`."""
+        async with contextlib.aclosing(self.generate(request)) as batches:
+            async for events in batches:
+                for event in events:
+                    yield event
+
+    async def generate(self, request: CompletionRequest | ChatRequest) -> AsyncGenerator[Sequence[Event], None]:
+        """Run a request; yield its events, those together that became known together."""
         await self._hashed(request.variant)
         receiver = _QueueReceiver(asyncio.get_running_loop())
-        async with contextlib.aclosing(_events(receiver, self._service.chat(request, receiver))) as events:
-            async for event in events:
-                yield event
+        if isinstance(request, ChatRequest):
+            cancel = self._service.chat(request, receiver)
+        else:
+            cancel = self._service.complete(request, receiver)
+        try:
+            while True:
+                events = await receiver.queue.get()
+                if isinstance(events, WarmlineError):
+                    raise events
+                yield events
+                if isinstance(events[-1], Done):
+                    return
+        finally:
+            cancel()
 
     async def prewarm(self, request: CompletionRequest) -> None:
         """See `EngineClient.prewarm`."""
@@ -174,26 +191,13 @@ class _QueueReceiver:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.queue: asyncio.Queue[Event | WarmlineError] = asyncio.Queue()
+        self.queue: asyncio.Queue[Sequence[Event] | WarmlineError] = asyncio.Queue()
 
-    def event(self, event: Event) -> None:
-        _call(self._loop, self.queue.put_nowait, event)
+    def receive(self, events: Sequence[Event]) -> None:
+        _call(self._loop, self.queue.put_nowait, events)
 
     def error(self, error: WarmlineError) -> None:
         _call(self._loop, self.queue.put_nowait, error)
-
-
-async def _events(receiver: _QueueReceiver, cancel: Callable[[], None]) -> AsyncGenerator[Event, None]:
-    try:
-        while True:
-            item = await receiver.queue.get()
-            if isinstance(item, WarmlineError):
-                raise item
-            yield item
-            if isinstance(item, Done):
-                return
-    finally:
-        cancel()
 
 
 def _call(loop: asyncio.AbstractEventLoop, function: object, argument: object) -> None:

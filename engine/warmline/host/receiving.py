@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 from ..errors import WarmlineError
@@ -15,20 +16,24 @@ from .wire import Delta, Done, Event, Outcome, Started
 class Receiver(Protocol):
     """Where one request's events go; called from the engine's thread or from a caller's."""
 
-    def event(self, event: Event) -> None:
-        """Take an event; `Done` is the last."""
+    def receive(self, events: Sequence[Event]) -> None:
+        """Take events that became known together, one at least; `Done` is the last of all."""
 
     def error(self, error: WarmlineError) -> None:
         """Take the error that ended the request."""
 
 
 class Once:
-    """Passes a request's events on until it is over; whoever ends it first, wins."""
+    """Passes a request's events on until it is over; whoever ends it first, wins.
+
+    Events wait for `flush`, or for the end: each hand-over wakes another thread and another process.
+    """
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self._lock = threading.Lock()
         self._over = False
+        self._pending: list[Event] = []
         self.arrived = time.monotonic()
 
     @property
@@ -37,19 +42,31 @@ class Once:
         return (time.monotonic() - self.arrived) * 1000
 
     def event(self, event: Event) -> None:
-        """Pass an event on that is not the last."""
+        """Take an event that is not the last."""
         with self._lock:
             if not self._over:
-                self._receiver.event(event)
+                self._pending.append(event)
 
-    def done(self, reason: str, text: str = "", predicted: int = 0) -> None:
+    def flush(self) -> None:
+        """Pass on what came since the last time."""
+        with self._lock:
+            if self._pending and not self._over:
+                pending, self._pending = self._pending, []
+                self._receiver.receive(pending)
+
+    def done(self, reason: str, text: str = "", predicted: int = 0, mean_probability: float | None = None) -> None:
         """End the request with a result."""
         with self._lock:
             if not self._over:
                 self._over = True
-                self._receiver.event(
-                    Done(outcome=outcome(reason), text=text, predicted_tokens=predicted, total_ms=self.elapsed_ms)
+                end = Done(
+                    outcome=outcome(reason),
+                    text=text,
+                    predicted_tokens=predicted,
+                    total_ms=self.elapsed_ms,
+                    mean_probability=mean_probability,
                 )
+                self._receiver.receive([*self._pending, end])
 
     def error(self, error: WarmlineError) -> None:
         """End the request with an error."""
@@ -74,6 +91,19 @@ class EventSink:
         self._prompt_tokens = prompt_tokens
         self._why = why
         self.start: Started | None = None
+        self._picked = 0
+        self._probability = 0.0
+
+    @property
+    def mean_probability(self) -> float | None:
+        """Mean probability of the tokens so far, None where it was not told."""
+        return self._probability / self._picked if self._picked else None
+
+    def picked(self, probability: float | None) -> None:
+        """See `generation.Sink`."""
+        if probability is not None:
+            self._picked += 1
+            self._probability += probability
 
     def started(self, reused: int) -> None:
         """See `generation.Sink`."""
@@ -96,7 +126,11 @@ class EventSink:
 
     def text(self, piece: str) -> None:
         """See `generation.Sink`."""
-        self._receiver.event(Delta(text=piece))
+        self._receiver.event(Delta(text=piece, mean_probability=self.mean_probability))
+
+    def pause(self) -> None:
+        """See `generation.Sink`."""
+        self._receiver.flush()
 
 
 def why_cold(identity: Identity, before: Identity | None, *, empty: bool, evicted: bool) -> str | None:

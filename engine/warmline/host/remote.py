@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -14,13 +14,13 @@ import grpc
 
 from ..errors import BackendError, WarmlineError
 from ..variant import ResolvedVariant
+from .calls import CallEnded, ClientCall, too_large
 from .paths import HostPaths, host_paths
 from .process import ensure_running
-from .rpc import CHANNEL_OPTIONS, decode_event, decoder, encode, error_from_details, many_answers, one_answer
+from .rpc import CHANNEL_OPTIONS, decoder, encode, error_from_details, many_answers, one_answer
 from .wire import (
     ChatRequest,
     CompletionRequest,
-    Done,
     Embedding,
     EmbedRequest,
     Empty,
@@ -55,18 +55,22 @@ class RemoteEngine:
     def __init__(self, home: Path) -> None:
         self._paths: HostPaths = host_paths(home)
         self._channel: grpc.aio.Channel | None = None
+        self._call: ClientCall | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
         self._starts: deque[float] = deque(maxlen=16)
 
     async def complete(self, request: CompletionRequest) -> AsyncIterator[Event]:
         """See `EngineClient.complete`."""
-        async for event in self._events("Complete", request):
-            yield event
+        async with contextlib.aclosing(self._events(request)) as events:
+            async for event in events:
+                yield event
 
     async def chat(self, request: ChatRequest) -> AsyncIterator[Event]:
         """See `EngineClient.chat`."""
-        async for event in self._events("Chat", request):
-            yield event
+        async with contextlib.aclosing(self._events(request)) as events:
+            async for event in events:
+                yield event
 
     async def prewarm(self, request: CompletionRequest) -> None:
         """See `EngineClient.prewarm`."""
@@ -123,22 +127,24 @@ class RemoteEngine:
         """Close the connection; the host goes on for others and leaves when it is idle."""
         await self._disconnect()
 
-    async def _events(self, method: str, request: Message) -> AsyncIterator[Event]:
+    async def _events(self, request: CompletionRequest | ChatRequest) -> AsyncGenerator[Event, None]:
         channel = await self._connected()
-        call = many_answers(channel, method)(encode(request))
-        ended = False
+        if self._call is None:
+            self._call = ClientCall(channel, lambda: self._call_ended(channel))
         try:
-            async for data in call:
-                event = decode_event(data)
-                ended = isinstance(event, Done)
-                yield event
-            if not ended:
-                raise _crashed()
-        except grpc.aio.AioRpcError as error:
-            raise await self._explained(error) from None
-        finally:
-            if not ended:
-                call.cancel()
+            async with contextlib.aclosing(self._call.events(request)) as events:
+                async for event in events:
+                    yield event
+        except CallEnded as end:
+            if end.cause is not None:
+                raise await self._explained(end.cause) from None
+            raise _crashed() from None
+
+    def _call_ended(self, channel: grpc.aio.Channel) -> None:
+        # The host has left or died: what comes next looks for another one.
+        if self._channel is channel:
+            self._channel = self._call = None
+            self._closing = asyncio.create_task(channel.close())
 
     async def _ask(self, method: str, request: Message, model: type[M]) -> M:
         read: Callable[[bytes], M] = decoder(model)
@@ -165,7 +171,7 @@ class RemoteEngine:
             await asyncio.sleep(min(_LONGEST_WAIT, _FIRST_WAIT * 2**beyond))
 
     async def _disconnect(self) -> None:
-        channel, self._channel = self._channel, None
+        channel, self._channel, self._call = self._channel, None, None
         if channel is not None:
             await channel.close()
 
@@ -174,11 +180,7 @@ class RemoteEngine:
         if typed is not None:
             return typed
         if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
-            return BackendError(
-                "the request is larger than the engine takes",
-                code="backend.message_size",
-                remedy="Send less text",
-            )
+            return too_large()
         await self._disconnect()
         return _crashed()
 

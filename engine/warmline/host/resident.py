@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 from cachetools import LRUCache
@@ -56,6 +56,7 @@ class Residents:
         self._models: OrderedDict[str, BaseModelHandle] = OrderedDict()
         self._templates: LRUCache[str, ChatTemplate] = LRUCache(16)
         self._effects: dict[tuple[str, str, str], float] = {}
+        self._described: LRUCache[Hashable, VariantStatus] = LRUCache(64)
 
     def verify(self, variant: ResolvedVariant) -> Verified:
         """See `Verifier.verify`; may be called from any thread."""
@@ -78,7 +79,12 @@ class Residents:
             for adapter in verified.identity.adapters
             if (effect := self._effects.get((base, adapter.digest, adapter.effective_scale))) is not None
         }
-        return verified.status(effects)
+        key = (verified.variant, verified.identity, tuple(effects.items()))
+        with self._verifying:
+            known = self._described.get(key)
+            if known is None:
+                known = self._described[key] = verified.status(effects)
+        return known
 
     def template(self, verified: Verified) -> ChatTemplate:
         """Return the variant's chat template, compiled once; raises PromptError ``prompt.template_*``."""

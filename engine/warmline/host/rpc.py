@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from ..errors import BackendError, WarmlineError
-from .wire import Event, Message
+from .wire import Message
 
 SERVICE: Final = "warmline.v1.Engine"
 MAX_MESSAGE: Final = 16 << 20
@@ -20,8 +20,6 @@ CHANNEL_OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),
 )
 _ERROR_CHARS: Final = 2000
-_EVENTS: Final[TypeAdapter[Event]] = TypeAdapter(Event)
-
 M = TypeVar("M", bound=Message)
 
 
@@ -40,14 +38,6 @@ def decoder(model: type[M]) -> Callable[[bytes], M]:
             raise malformed(error) from None
 
     return decode
-
-
-def decode_event(data: bytes) -> Event:
-    """Read one event of a generation; raises BackendError ``backend.message``."""
-    try:
-        return _EVENTS.validate_json(data)
-    except ValidationError as error:
-        raise malformed(error) from None
 
 
 def malformed(error: ValidationError) -> BackendError:

@@ -16,17 +16,16 @@ from filelock import FileLock, Timeout
 
 from .. import __version__
 from ..errors import BackendError, WarmlineError
+from .calls import GENERATE, HostCall
 from .local import LocalEngine
 from .paths import HostPaths
 from .rpc import CHANNEL_OPTIONS, MAX_MESSAGE, SERVICE, decoder, encode, error_details
 from .wire import (
-    ChatRequest,
     CompletionRequest,
     Embedding,
     EmbedRequest,
     Empty,
     EngineStatus,
-    Event,
     HostInfo,
     Message,
     MetricsText,
@@ -78,6 +77,7 @@ class EngineHost:
         self._idle_since = 0.0
         self._active_at = 0.0
         self._stop = asyncio.Event()
+        self._calls: set[HostCall] = set()
 
     async def run(self) -> None:
         """Serve until stopped.
@@ -117,6 +117,8 @@ class EngineHost:
             with self._endpoint():
                 await self._until_stopped()
         finally:
+            for call in self._calls:
+                call.hang_up()
             await server.stop(_GRACE_SECONDS)
             await self._engine.close()
             for path in (self._paths.socket, self._paths.pid):
@@ -167,10 +169,26 @@ class EngineHost:
 
     # -- methods -------------------------------------------------------------------------------------------------
 
+    async def _generate(self, asks: AsyncIterator[bytes], _context: Context) -> AsyncIterator[bytes]:
+        call = HostCall(self._engine, self._generating)
+        self._calls.add(call)
+        try:
+            async with contextlib.aclosing(call.serve(asks)) as tells:
+                async for data in tells:
+                    yield data
+        finally:
+            self._calls.discard(call)
+
+    @contextlib.contextmanager
+    def _generating(self) -> Iterator[None]:
+        self._requests += 1
+        self._active_at = asyncio.get_running_loop().time()
+        with self._in_use():
+            yield
+
     def _handlers(self) -> grpc.GenericRpcHandler:
         methods = {
-            "Complete": self._streaming(CompletionRequest, self._engine.complete),
-            "Chat": self._streaming(ChatRequest, self._engine.chat),
+            GENERATE: grpc.stream_stream_rpc_method_handler(self._generate),
             "Watch": self._streaming(StatusRequest, lambda request: self._engine.watch(request.client)),
             "Describe": self._answering(VariantRequest, self._describe),
             "Load": self._answering(VariantRequest, self._load),
@@ -231,7 +249,7 @@ class EngineHost:
 
         return grpc.unary_unary_rpc_method_handler(handle)
 
-    def _streaming(self, model: type[M], method: Callable[[M], AsyncIterator[Event | EngineStatus]]) -> Any:
+    def _streaming(self, model: type[M], method: Callable[[M], AsyncIterator[EngineStatus]]) -> Any:
         decode = decoder(model)
 
         async def handle(data: bytes, context: Context) -> AsyncIterator[bytes]:

@@ -17,7 +17,7 @@ from ..kv.pool import ContextPool
 from ..prompts.layout import chat_prompt, completion_prompt
 from ..prompts.window import Window
 from ..scheduler import Job, Priority, Scheduler
-from ..variant import ResolvedVariant
+from ..variant import ResolvedVariant, Sampling
 from ..verified import Verified
 from .board import ANYONE, Board
 from .metrics import Metrics
@@ -70,15 +70,15 @@ class EngineService:
     # -- requests ------------------------------------------------------------------------------------------------
 
     def complete(self, request: CompletionRequest, receiver: Receiver) -> Callable[[], None]:
-        """Queue a completion and return what cancels it."""
+        """Queue a completion and return what cancels it. An idle one takes the place of a pre-warming."""
         once = Once(receiver)
+        client = None if request.idle else request.client
         job = Job(
-            lambda abort: self._guarded(
-                self._complete(request, once, abort), once.error, request.variant, request.client
-            ),
+            lambda abort: self._guarded(self._complete(request, once, abort), once.error, request.variant, client),
             once.done,
-            key=("complete", request.client, request.document),
+            key=("prewarm" if request.idle else "complete", request.client, request.document, request.candidate),
             client=request.client,
+            priority=Priority.PREWARM if request.idle else Priority.COMPLETION,
         )
         self._scheduler.submit(job)
         return lambda: self._scheduler.cancel(job)
@@ -101,7 +101,7 @@ class EngineService:
         job = Job(
             lambda abort: self._guarded(self._prewarm(request, abort), lambda _error: None, request.variant, None),
             lambda _reason: None,
-            key=("prewarm", request.client, request.document),
+            key=("prewarm", request.client, request.document, request.candidate),
             client=request.client,
             priority=Priority.PREWARM,
         )
@@ -292,6 +292,8 @@ class EngineService:
                 tokenize=self._residents.model(verified).tokenize,
                 bos=verified.bos,
                 path=request.path,
+                context=request.context,
+                header=request.header,
                 n_ctx=session.n_ctx,
                 max_tokens=max_tokens,
             )
@@ -306,9 +308,11 @@ class EngineService:
             stop_texts=request.stop,
             max_prefill_ms=request.max_prefill_ms,
             max_predict_ms=request.max_predict_ms,
+            probabilities=request.probability,
         )
         place = ("complete", request.client, request.document)
-        yield from self._generate(verified, session, prompt, limits, place, abort, once)
+        sampling = request.variant.profile.sampling.alternative(request.candidate)
+        yield from self._generate(verified, session, prompt, limits, sampling, place, abort, once)
 
     def _prewarm(self, request: CompletionRequest, abort: Abort) -> Steps:
         verified, session = self._session(request.variant)
@@ -341,7 +345,8 @@ class EngineService:
             max_predict_ms=request.max_predict_ms,
         )
         place = ("chat", request.client, request.conversation)
-        yield from self._generate(verified, session, prompt, limits, place, abort, once)
+        sampling = request.variant.profile.sampling
+        yield from self._generate(verified, session, prompt, limits, sampling, place, abort, once)
 
     def _generate(
         self,
@@ -349,6 +354,7 @@ class EngineService:
         session: Session,
         prompt: Sequence[int],
         limits: Limits,
+        sampling: Sampling,
         place: tuple[str, str, str],
         abort: Abort,
         once: Once,
@@ -364,7 +370,7 @@ class EngineService:
         self._pool.warm(identity, prompt, place)
         self._pool.pin(identity, place)
         active = self._residents.describe(verified)
-        steps = generate(session, model.piece, prompt, limits, verified.variant.profile.sampling, abort, sink)
+        steps = generate(session, model.piece, prompt, limits, sampling, abort, sink)
         client = place[1]
         self._board.begins(client, active)
         try:
@@ -402,7 +408,7 @@ class EngineService:
                     outcome=result.outcome,
                 ),
             )
-        once.done(result.outcome, result.text, result.predicted_tokens)
+        once.done(result.outcome, result.text, result.predicted_tokens, sink.mean_probability)
 
 
 def _step(steps: Generator[None, None, Result]) -> Result | None:

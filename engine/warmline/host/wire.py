@@ -44,7 +44,12 @@ class CompletionRequest(Message):
 
     `prefix` and `suffix` are the document around the cursor with ``\\n`` line ends, already cut to a bounded window;
     `first_line` is the document line (0-based) on which `prefix` starts, so that the engine can cut further in steps
-    that do not move with every key. `client` and `document` form the latest-wins key.
+    that do not move with every key. `client`, `document` and `candidate` form the latest-wins key.
+
+    `context` is text from other documents, each whole and with whatever names it, oldest first; `header` names this
+    document where the prompt's format has no place for `path`. `candidate` 0 is the variant's own answer, another
+    number a different one, drawn with a seed of its own. `probability` asks how sure the model was. `idle` asks for an
+    answer that nobody waits for: it is decoded while nothing else is to do, and dropped for whatever comes.
     """
 
     client: str
@@ -54,6 +59,11 @@ class CompletionRequest(Message):
     suffix: str = ""
     first_line: Annotated[int, Field(ge=0)] = 0
     path: str | None = None
+    context: tuple[str, ...] = ()
+    header: str = ""
+    candidate: Annotated[int, Field(ge=0, lt=1 << 16)] = 0
+    probability: bool = False
+    idle: bool = False
     max_tokens: Annotated[int, Field(ge=1, le=4096)] | None = None
     stop: tuple[str, ...] = ()
     max_prefill_ms: Annotated[int, Field(ge=1)] | None = None
@@ -151,10 +161,11 @@ class Started(Message):
 
 
 class Delta(Message):
-    """More text."""
+    """More text. `mean_probability` is that of all tokens so far, if the request asked for it (`Done`)."""
 
     kind: Literal["delta"] = "delta"
     text: str
+    mean_probability: float | None = None
 
 
 class Outcome(StrEnum):
@@ -168,16 +179,40 @@ class Outcome(StrEnum):
 
 
 class Done(Message):
-    """Last event. `text` is everything decoded, stop tokens and stop strings cut off."""
+    """Last event. `text` is everything decoded, stop tokens and stop strings cut off.
+
+    `mean_probability` is the mean, over the tokens of the text, of the probability that the model itself gave each
+    (softmax of its logits, before temperature and cut-offs); None unless the request asked and the backend tells.
+    """
 
     kind: Literal["done"] = "done"
     outcome: Outcome
     text: str
     predicted_tokens: int
     total_ms: float
+    mean_probability: float | None = None
 
 
 Event = Annotated[Started | Delta | Done, Field(discriminator="kind")]
+
+
+class Ask(Message):
+    """What a client says on a call of many generations: begin number `number`, or, without a request, end it."""
+
+    number: Annotated[int, Field(ge=1)]
+    complete: CompletionRequest | None = None
+    chat: ChatRequest | None = None
+
+
+class Tell(Message):
+    """What the host says of the generation `number`: events that became known together, in order, or its error.
+
+    Number 0 is no generation's: a message could not be read.
+    """
+
+    number: int
+    events: tuple[Event, ...] = ()
+    error: ErrorInfo | None = None
 
 
 class BaseStatus(Message):

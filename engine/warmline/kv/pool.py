@@ -150,8 +150,12 @@ class ContextPool:
         """Digests of the bases that an unfinished generation stands on."""
         return {identity.base for identity, live in self._live.items() if live.pinned}
 
+    def mark_evicted(self, identity: Identity) -> None:
+        """Note that the identity's KV is gone although its session is there: another one needed its memory."""
+        self._evicted[identity] = True
+
     def was_evicted(self, identity: Identity) -> bool:
-        """Tell whether this identity's session was closed to make room, and forget it."""
+        """Tell whether this identity's KV went to make room, and forget it."""
         return bool(self._evicted.pop(identity, False))
 
     def drop(self, base: str) -> None:
@@ -190,6 +194,9 @@ class ContextPool:
         return found, source
 
     def _save(self, identity: Identity, session: Session) -> None:
+        if not session.can_save:
+            self.counters["unsupported"] += bool(session.tokens)
+            return
         if len(session.tokens) >= _WORTH_SAVING and not self._snapshots.holds(identity, session.tokens):
             kept = self._snapshots.put(_snapshot(identity, session))
             self.counters["saved" if kept else "too_large"] += 1

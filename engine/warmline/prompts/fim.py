@@ -381,14 +381,15 @@ def assemble(
     tokenize: Tokenize,
     bos: int | None,
     path: str | None = None,
+    before: Sequence[int] = (),
 ) -> list[int]:
     """Return the prompt from halves that are tokens already (``window.fit``), so nothing is tokenised twice.
 
-    Layout and parameters as in `render`. ``prefix_lead`` becomes tokens of its own here. With both halves empty the
-    length of the answer is the format's overhead, in tokens.
+    Layout and parameters as in `render`; `before` stands right after BOS. ``prefix_lead`` becomes tokens of its own
+    here. With both halves empty the length of the answer is the format's overhead, in tokens.
     """
     lead = tokenize(fim.prefix_lead) if fim.prefix_lead else []
-    return _layout(fim, [*lead, *prefix_ids], suffix_ids, tokenize=tokenize, bos=bos, path=path)
+    return _layout(fim, [*lead, *prefix_ids], suffix_ids, tokenize=tokenize, bos=bos, path=path, before=before)
 
 
 def _layout(
@@ -399,8 +400,9 @@ def _layout(
     tokenize: Tokenize,
     bos: int | None,
     path: str | None,
+    before: Sequence[int] = (),
 ) -> list[int]:
-    ids = [] if bos is None else [bos]
+    ids = [*([] if bos is None else [bos]), *before]
     if fim.order == "prefix-only":
         return [*ids, *prefix_ids]
     if fim.prefix is None or fim.suffix is None:
@@ -408,7 +410,7 @@ def _layout(
     if fim.file_header is not None and path is not None:
         ids += [fim.file_header, *tokenize(" ".join(path.splitlines()) + "\n")]
     middle = [] if fim.middle is None else [fim.middle]
-    before, after = [fim.prefix, *prefix_ids], [fim.suffix, *suffix_ids]
+    left, right = [fim.prefix, *prefix_ids], [fim.suffix, *suffix_ids]
     # Suffix-first keeps everything in place while a person types: the prompt changes only before its last token.
-    first, second = (after, before) if fim.order == "suffix-first" else (before, after)
+    first, second = (right, left) if fim.order == "suffix-first" else (left, right)
     return [*ids, *first, *second, *middle]

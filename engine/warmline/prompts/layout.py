@@ -8,9 +8,10 @@ from typing import Any, Final
 from ..errors import PromptError
 from .chat import ChatTemplate
 from .fim import FimFormat, Tokenize, assemble
-from .window import Window, fit
+from .window import Window, fit, fit_texts
 
 _SUFFIX_SHARE: Final = 4  # what follows the cursor gets a quarter of the room at most
+_CONTEXT_SHARE: Final = 4  # and what comes from other documents another
 _LEAST_ROOM: Final = 16
 
 
@@ -23,8 +24,20 @@ def completion_prompt(
     path: str | None,
     n_ctx: int,
     max_tokens: int,
+    context: Sequence[str] = (),
+    header: str = "",
 ) -> list[int]:
     """Return the prompt's tokens; they and `max_tokens` new ones fit into `n_ctx`.
+
+    Texts from other documents come first, so that typing leaves them as they are, and after them what names this one.
+
+    Parameters
+    ----------
+    context
+        Texts from other documents, oldest first; where they exceed their share of the room, the oldest are left out,
+        some of them at once.
+    header
+        Text that names the document, for formats that have no place for `path`.
 
     Raises
     ------
@@ -32,7 +45,12 @@ def completion_prompt(
         ``prompt.room``: the context leaves no room for a prompt.
     """
     overhead = len(assemble(fim, (), (), tokenize=tokenize, bos=bos, path=path))
+    others: list[int] = []
     room = n_ctx - max_tokens - overhead
+    if context or header:
+        named = "" if fim.file_header is not None and path is not None else header
+        others = [*fit_texts(context, tokenize, room // _CONTEXT_SHARE), *(tokenize(named) if named else [])]
+        room -= len(others)
     if room < _LEAST_ROOM:
         raise PromptError(
             f"a context of {n_ctx} tokens leaves no room for a prompt beside {max_tokens} new tokens",
@@ -42,7 +60,7 @@ def completion_prompt(
         )
     suffix_room = 0 if fim.order == "prefix-only" else room // _SUFFIX_SHARE
     fitted = fit(view, tokenize, room - suffix_room, suffix_room)
-    prompt = assemble(fim, fitted.prefix_ids, fitted.suffix_ids, tokenize=tokenize, bos=bos, path=path)
+    prompt = assemble(fim, fitted.prefix_ids, fitted.suffix_ids, tokenize=tokenize, bos=bos, path=path, before=others)
     # An empty file under a format without sentinels gives no token to go on from: a line end says the same.
     return prompt or tokenize("\n")
 

@@ -11,7 +11,7 @@ Everything here is a pure function of the document and the cursor. Stability com
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -203,6 +203,15 @@ def fit(view: Window, tokenize: Tokenize, budget_prefix: int, budget_suffix: int
         prefix_cut=half.cut,
         suffix_cut=other.cut,
     )
+
+
+def fit_texts(texts: Sequence[str], tokenize: Tokenize, budget: int) -> tuple[int, ...]:
+    """Tokenise texts that stand one after the other and drop what exceeds the budget (tokens), from the front.
+
+    As in `fit`, cuts are at least a quarter of the budget apart and do not depend on the last text, so that one more
+    text at the end mostly leaves the tokens before it as they were.
+    """
+    return _fit_half([[text] for text in texts], tokenize, budget, keep_end=True).ids if texts else ()
 
 
 @dataclass(frozen=True)

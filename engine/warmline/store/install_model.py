@@ -1,11 +1,11 @@
-"""Installs a base: a GGUF file, a file of a Python package, or an OpenVINO folder; copied or referenced."""
+"""Installs a base: a GGUF file, a file of a Python package, or an OpenVINO folder; copied, referenced or imported."""
 
 from __future__ import annotations
 
 import os
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..artifacts.gguf import GGUFHeader
 from ..digests import open_regular
@@ -19,12 +19,17 @@ from .records import ModelRecord, StoredFile
 from .resolution import MODEL_FOLDER, package_file
 from .shelf import check_name
 
+if TYPE_CHECKING:
+    from ..artifacts.openvino_ir import Precision
+
 _PACKAGE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*:[^/\\][^\\]*")
 _NEEDED: Final = ("openvino_model.xml", "openvino_model.bin")
 Made = tuple[ModelRecord, list[Staged], list[Link]]
 
 
-def install_model(todo: Installation, source: str | Path, *, copy: bool, merged_from: str | None) -> ModelRecord:
+def install_model(
+    todo: Installation, source: str | Path, *, copy: bool, precision: Precision, merged_from: str | None
+) -> ModelRecord:
     """See `registry.Store.add_model`."""
     check_name(todo.name)
     _check_merged(merged_from)
@@ -33,8 +38,12 @@ def install_model(todo: Installation, source: str | Path, *, copy: bool, merged_
     path = package_file(package, text, "package") if package else Path(os.path.abspath(source))
     check_not_pickle(path)
     todo.check_free("model")
-    check_backend("openvino" if path.is_dir() else "gguf", todo.backend, text)
     where: dict[str, Any] = {"merged_from": merged_from}
+    if todo.backend == "openvino" and not path.is_dir():
+        from .import_model import import_model
+
+        return import_model(todo, path, text, precision, where)
+    check_backend("openvino" if path.is_dir() else "gguf", todo.backend, text)
     if not copy:
         where |= {"package": package} if package else {"path": str(path)}
     with changes.staging(todo.places.home, f"model add {todo.name}") as stage:
@@ -61,12 +70,13 @@ def _file(todo: Installation, path: Path, text: str, stage: Path, where: dict[st
         header = read_base(stage / "0", label=text, thorough=True)
     todo.check_digest(digest, path)
     facts = {"format": "gguf", "architecture": header.get_str("general.architecture") or ""}
-    common = todo.common(digest, size, text, _licence(header))
+    common = todo.common(digest, size, text, licence_of(header))
     record = ModelRecord.model_validate(common | facts | where)
     return record, [(stage / "0", digest)] if copy else [], []
 
 
-def _licence(header: GGUFHeader) -> str | None:
+def licence_of(header: GGUFHeader) -> str | None:
+    """Give the licence that a GGUF file names."""
     found = header.metadata.get("general.license")
     return found if isinstance(found, str) else None
 

@@ -115,6 +115,10 @@ class ModelRecord(Record):
         default=None, description="`import_name:file` in an installed Python package that is referenced."
     )
     architecture: Short = ""
+    source_digest: Digest | None = Field(
+        default=None, description="The GGUF file that it was imported from, where it was."
+    )
+    precision: Short = Field(default="", description="How an import kept the GGUF's weights.")
     merged_from: Short | None = Field(
         default=None, description="What a merged export was made of (`qwen+acme`); it runs as an ordinary model."
     )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from warmline_server.labels import trust_label
+
 from .options import BackendOption, Json, adapter_names, model_names
 from .output import Output, cell
 
@@ -158,12 +160,6 @@ def verify(name: _Name, backend: BackendOption = None, as_json: Json = False) ->
     with bar(output, f"Hashing {name}") as progress:
         found = Store(warmline_home()).verify_adapter(name, backend, progress)
     verified(output, found)
-
-
-def trust_label(catalog: str, *, verified: bool) -> str:
-    """Say who vouches for an artifact; *unverified* where nothing ties it to its base by digest."""
-    label = f"curated by {catalog}" if catalog else "user"
-    return label if verified else f"{label}, unverified"
 
 
 def _trust(record: AdapterRecord) -> str:

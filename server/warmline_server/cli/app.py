@@ -30,6 +30,7 @@ from . import (
     model,
     pull,
     schema,
+    stats,
     status,
     trust,
     variant,
@@ -50,6 +51,7 @@ app.command("complete", epilog=HELP, context_settings={"ignore_unknown_options":
 app.command("lsp", epilog=HELP)(lsp.command)
 app.command("chat", epilog=HELP)(chat.command)
 app.command("status", epilog=HELP)(status.command)
+app.command("stats", epilog=HELP)(stats.command)
 app.command("doctor", epilog=HELP)(doctor.command)
 app.command("schema", epilog=HELP)(schema.command)
 model.app.command("pull")(pull.command)

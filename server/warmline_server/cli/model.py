@@ -37,9 +37,13 @@ def add(
     ] = None,
     licence: Annotated[str, typer.Option(help="Its licence, where the file does not say.")] = "",
     backend: Annotated[Literal["llama", "openvino"], typer.Option(help="What runs it.")] = "llama",
+    precision: Annotated[
+        Literal["exact", "compact"],
+        typer.Option(help="How a GGUF is kept for OpenVINO: with its own values, or a little smaller and less exact."),
+    ] = "exact",
     as_json: Json = False,
 ) -> None:
-    """Install a base; nothing is loaded, and nothing is copied unless asked."""
+    """Install a base; nothing is copied unless asked. For OpenVINO a GGUF is converted, and each weight proven."""
     from warmline.registry import Store, warmline_home
 
     from .amounts import bar
@@ -47,7 +51,14 @@ def add(
     output = Output(as_json)
     with bar(output, f"Reading {source}") as progress:
         record = Store(warmline_home()).add_model(
-            source, name, backend, copy=copy, merged_from=merged_from, licence=licence, progress=progress
+            source,
+            name,
+            backend,
+            copy=copy,
+            precision=precision,
+            merged_from=merged_from,
+            licence=licence,
+            progress=progress,
         )
     installed(output, record)
 
@@ -62,6 +73,8 @@ def installed(output: Output, record: ModelRecord) -> None:
         output.json(_row(record))
         return
     where = "copied" if record.copied else "left where it is"
+    if record.source_digest:
+        where = f"made of {short(record.source_digest)}, {record.precision}, every weight proven"
     what = f"{record.architecture or record.format}, {size(record.size)}, {short(record.digest)}, {where}"
     output.note(cell(f"Installed {record.backend}/{record.name}: {what}"))
     output.note(cell(f"Next: warmline variant add NAME --base {record.name}", "dim"))
@@ -115,6 +128,7 @@ def show(name: _Name, backend: BackendOption = None, as_json: Json = False) -> N
             "size": size(record.size),
             "file": str(store.model_path(record)),
             "from": record.source,
+            **({"made of": f"{record.source_digest}, {record.precision}"} if record.source_digest else {}),
             "licence": record.licence,
             "trust": _trust(record),
             "installed": record.installed_at,
@@ -179,7 +193,7 @@ def _kind(record: ModelRecord) -> str:
 
 
 def _trust(record: ModelRecord) -> str:
-    from .adapter import trust_label
+    from warmline_server.labels import trust_label
 
     return trust_label(record.catalog, verified=True)
 
@@ -196,6 +210,8 @@ def _row(record: ModelRecord) -> dict[str, Any]:
         "merged_from": record.merged_from,
         "format": record.format,
         "architecture": record.architecture,
+        "source_digest": record.source_digest,
+        "precision": record.precision or None,
         "size": record.size,
         "digest": record.digest,
         "copied": record.copied,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,16 +15,11 @@ from .output import Output, cell
 if TYPE_CHECKING:
     from warmline.trust import TrustStore
 
+    from warmline_server.approval import Artifact
+
 app = typer.Typer(help="Approve, by digest, the models and adapters that a workspace brings.")
 
 _JSON = Annotated[bool, typer.Option("--json", help="JSON for programs.")]
-
-
-@dataclass(frozen=True, slots=True)
-class _Artifact:
-    name: str
-    digest: str
-    file: str
 
 
 @app.callback()
@@ -44,7 +38,9 @@ def list_approvals(as_json: _JSON = False) -> None:
     if not entries:
         output.note(cell("Nothing is approved yet. In a workspace: warmline trust add --workspace"))
         return
-    _show(output, [_Artifact(e.get("name", ""), digest, e.get("file", "")) for digest, e in sorted(entries.items())])
+    from warmline_server.approval import Artifact
+
+    _show(output, [Artifact(e.get("name", ""), digest, e.get("file", "")) for digest, e in sorted(entries.items())])
 
 
 @app.command("add")
@@ -117,43 +113,28 @@ def _begins(digest: str, target: str) -> bool:
     return len(digits) >= 6 and digest.removeprefix("sha256:").startswith(digits)
 
 
-def _artifact(target: str) -> _Artifact:
+def _artifact(target: str) -> Artifact:
     """Name what a digest or a file on the command line means."""
     from warmline.digests import DigestCache, is_digest
 
+    from warmline_server.approval import Artifact
+
     if is_digest(target):
-        return _Artifact("", target, "")
+        return Artifact("", target, "")
     path = Path(target).absolute()
-    return _Artifact(path.parent.name if path.stem == "adapter" else path.stem, DigestCache().digest(path), str(path))
+    return Artifact(path.parent.name if path.stem == "adapter" else path.stem, DigestCache().digest(path), str(path))
 
 
-def _brought(folder: Path, variant: str | None) -> list[_Artifact]:
-    """List what the variant takes from the workspace; a file that is not what the variant names is refused."""
-    from warmline.digests import DigestCache
-    from warmline.errors import ArtifactError
+def _brought(folder: Path, variant: str | None) -> list[Artifact]:
+    """List what the variant takes from the workspace; errors as in `approval.brought`."""
+    from warmline_server.approval import brought
 
     from .selection import select
 
-    resolved = select(folder, variant).variant
-    artifacts = []
-    parts = {"base": resolved.base} | {f"adapters[{index}]": each for index, each in enumerate(resolved.adapters)}
-    for field, part in parts.items():
-        if not part.workspace:
-            continue
-        digest = DigestCache().digest(part.path)
-        if part.digest and part.digest != digest:
-            raise ArtifactError(
-                f"{part.path}: the file has other content than expected: {digest}, not {part.digest}",
-                code="artifact.digest",
-                file=resolved.file,
-                field=f"{field}.digest",
-                remedy="Get the right file, or correct the digest if you meant to change it",
-            )
-        artifacts.append(_Artifact(part.name, digest, str(part.path)))
-    return artifacts
+    return brought(select(folder, variant).variant)
 
 
-def _show(output: Output, artifacts: list[_Artifact]) -> None:
+def _show(output: Output, artifacts: list[Artifact]) -> None:
     from . import tables
 
     here = Path.cwd()

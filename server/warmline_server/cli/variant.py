@@ -93,8 +93,9 @@ def list_variants(
     """List the variants of the workspace at PATH and of the user's store, with what they are made of."""
     from warmline.registry import find_workspace, warmline_home
 
+    from warmline_server.listing import list_rows
+
     from . import tables
-    from .listing import list_rows
 
     output = Output(as_json)
     rows = list_rows(warmline_home(), find_workspace(path))

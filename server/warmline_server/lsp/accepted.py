@@ -33,9 +33,10 @@ def accepted_command(cursor: Cursor, text: str) -> types.Command:
 
 
 def accepted(ls: WarmlineServer, uri: Any = None, position: Any = None, *_: object) -> None:
-    """Prefill what follows the accepted text; arguments that are not as they should be are passed over."""
+    """Count it, and prefill what follows; arguments that are not as they should be are passed over."""
     if not isinstance(uri, str) or not isinstance(position, dict):
         return
+    ls.session.counting.accepted(uri)
     line, character = position.get("line"), position.get("character")
     if isinstance(line, int) and isinstance(character, int) and min(line, character) >= 0:
         ls.session.prewarm.moved(uri, types.Position(line, character))

@@ -28,7 +28,7 @@ _SORTED_LAST: Final = "\uffff"
 
 
 async def completion(ls: WarmlineServer, params: types.CompletionParams) -> types.CompletionList | None:
-    """Answer with a list of one entry, or none. The list is incomplete: each key may bring another suggestion."""
+    """Answer with a list of few entries, or null. The list is incomplete: each key may bring another suggestion."""
     # Before the first await: what is typed after this request belongs to the next one.
     snapshot = ls.session.documents.get(params.text_document.uri)
     if snapshot is None:
@@ -36,9 +36,13 @@ async def completion(ls: WarmlineServer, params: types.CompletionParams) -> type
     cursor = cursor_at(snapshot, params.position)
     kind = params.context.trigger_kind if params.context else types.CompletionTriggerKind.Invoked
     suggested = await suggest(ls.session, cursor, automatic=kind != types.CompletionTriggerKind.Invoked)
-    if suggested is None:
+    if not suggested:
         return None
-    return types.CompletionList(is_incomplete=True, items=[item(cursor, suggested, ls.session.client)])
+    items = [item(cursor, each, ls.session.client) for each in suggested]
+    # Editors sort by this: among themselves they stay in their order.
+    for number, entry in enumerate(items):
+        entry.sort_text = f"{_SORTED_LAST}{number}"
+    return types.CompletionList(is_incomplete=True, items=items)
 
 
 def item(cursor: Cursor, suggested: Suggested, client: Client) -> types.CompletionItem:

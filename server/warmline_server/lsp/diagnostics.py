@@ -12,16 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lsprotocol import types
-from warmline.digests import open_regular
 from warmline.errors import WarmlineError
-from warmline.variant import MAX_FILE_BYTES, ResolvedVariant
+from warmline.variant import ResolvedVariant
 
+from ..characters import as_message
 from ..paths import short_paths
 from . import uris
 from .documents import DocumentStore
 from .initialize import Client
 from .json_location import Span, locate, locate_duplicate, locate_key, syntax_error
+from .own_files import text_on_disk
 from .variants import Place
+
+#: Begins the names of owners that are files, not places; see `DiagnosticsBoard.show`.
+FILE_OWNER = "file:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +89,26 @@ def diagnose(
     return [(fault.path, found), (selected_in, selection)]
 
 
-def diagnostic(error: WarmlineError, fault: Fault, encoding: str, root: Path | None = None) -> types.Diagnostic:
-    """Make the diagnostic, with a range in the file's text as it is on disk now; paths are shown from `root` on."""
+def diagnostic(
+    error: WarmlineError, fault: Fault, encoding: str, root: Path | None = None, text: str | None = None
+) -> types.Diagnostic:
+    """Make the diagnostic, with a range in the file's text; paths are shown from `root` on.
+
+    Parameters
+    ----------
+    text
+        The file's text; None for what is on disk now.
+    """
     message = f"{error.message}. {error.remedy}" if error.remedy else error.message
     if error.file is not None and not _same(Path(error.file), fault.path):
         message = f"{error.file}: {message}"
-    message = short_paths(message, root)
     return types.Diagnostic(
-        range=_range(_text(fault.path), error, fault.field, encoding),
-        message=message,
+        range=_range(text_on_disk(fault.path) if text is None else text, error, fault.field, encoding),
+        message=as_message(short_paths(message, root)),
         severity=types.DiagnosticSeverity.Error,
         code=error.code,
         source="warmline",
+        data={"field": fault.field},
     )
 
 
@@ -113,15 +125,6 @@ def _span(text: str, code: str, field: str | None) -> Span | None:
     if code == "config.unknown_field":
         return locate_key(text, field or "")
     return locate(text, field or "")
-
-
-def _text(path: Path) -> str:
-    try:
-        # Never a plain open: of a FIFO it would wait for a writer, and the editor with it.
-        with open_regular(path) as fd, open(fd, "rb", closefd=False) as file:
-            return file.read(MAX_FILE_BYTES).decode("utf-8-sig", "replace")
-    except (OSError, WarmlineError):
-        return ""
 
 
 class DiagnosticsBoard:
@@ -153,9 +156,21 @@ class DiagnosticsBoard:
             self.show(owner, [])
             del self._shown[owner]
 
-    def _send(self, path: Path) -> None:
+    def items(self, path: Path) -> list[types.Diagnostic]:
+        """Give what is shown of a file.
+
+        What a file's own text says comes first, and counts where a place says the same of what is on disk.
+        """
+        owners = sorted(self._shown, key=lambda owner: not owner.startswith(FILE_OWNER))
         items: list[types.Diagnostic] = []
-        for where, item in (each for shown in self._shown.values() for each in shown):
-            if where == path and item not in items:
-                items.append(item)
-        self._publish(path, items)
+        said: set[tuple[object, str]] = set()
+        for owner in owners:
+            new = [
+                item for where, item in self._shown[owner] if where == path and (item.code, item.message) not in said
+            ]
+            said |= {(item.code, item.message) for item in new}
+            items += new
+        return items
+
+    def _send(self, path: Path) -> None:
+        self._publish(path, self.items(path))

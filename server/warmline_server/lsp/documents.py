@@ -390,6 +390,16 @@ class DocumentStore:
         """Forget a document; one that is not open is none to forget."""
         self._open.pop(uri, None)
 
+    def renamed(self, old: str, new: str) -> list[str]:
+        """Keep an open document, or all below a folder, under the new name; give the old names that are gone."""
+        moved = [uri for uri in self._open if uri == old or uri.startswith(old.rstrip("/") + "/")]
+        for uri in moved:
+            target = new + uri[len(old.rstrip("/")) :] if uri != old else new
+            snapshot = self._open.pop(uri)
+            # A client that already opened it under its new name knows better.
+            self._open.setdefault(target, replace(snapshot, uri=target))
+        return moved
+
     def change(self, uri: str, version: int, content_changes: Iterable[object]) -> ChangeResult:
         """Apply the changes of one ``didChange``, each to the text that the one before it left.
 

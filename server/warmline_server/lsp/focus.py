@@ -25,4 +25,5 @@ def did_focus(ls: WarmlineServer, params: Any) -> None:
     )
     if isinstance(uri, str) and isinstance(line, int) and isinstance(character, int) and min(line, character) >= 0:
         ls.session.turn_to(uri)
+        ls.session.suggesting.moved(uri, line)
         ls.session.prewarm.moved(uri, types.Position(line, character))

@@ -50,10 +50,13 @@ def provenance(described: VariantStatus, file: str, last: LastReport | None) -> 
     """List all that is known of a variant, one row each; `file` is the variant's own."""
     context = f"{described.context.n_ctx} tokens" + (" (clamped to the base's)" if described.context.clamped else "")
     base = described.base
+    facts = [base.name, short(base.digest), f"trust: {base.trust}"]
+    facts += [f"merged from {base.merged_from}"] if base.merged_from else []
+    facts += [f"from {base.source}"] if base.source else []
     rows: Rows = [
         ("Variant", described.variant),
         ("Identity", short(described.identity)),
-        ("Base", f"{base.name} · {short(base.digest)}" + (f" · {base.source}" if base.source else "")),
+        ("Base", " · ".join(facts)),
     ]
     for number, adapter in enumerate(described.adapters, start=1):
         rows += _adapter_rows(number, adapter)
@@ -62,29 +65,37 @@ def provenance(described: VariantStatus, file: str, last: LastReport | None) -> 
     rows += [
         ("Backend", f"{described.backend.name} {described.backend.version}"),
         ("Context", context),
+        ("Warm", last.warmth if last else "not asked yet in this session"),
         ("FIM", described.fim),
         ("File", file),
     ]
     if last is not None:
         times = f"first token {last.ttft_ms:.0f} ms, {last.total_ms:.0f} ms in all"
-        rows.append(
-            ("Last request", f"{last.reused_tokens} of {last.prompt_tokens} tokens reused ({last.reason}), {times}")
-        )
+        rows.append(("Last request", f"{times} ({last.reason})"))
     return rows
 
 
 def _adapter_rows(number: int, adapter: AdapterStatus) -> Rows:
-    made_for = "this base" if adapter.verified else "unverified: not known to be this base"
+    claimed = f" (it says: {adapter.declared_base})" if adapter.declared_base else ""
+    made_for = "this base" if adapter.verified else f"unverified: not known to be this base{claimed}"
     rows = [
         (f"Adapter {number}", adapter.name),
         ("Scale", f"{adapter.scale}, effective {adapter.effective_scale}"),
         ("Trust", adapter.trust),
         ("Made for", made_for),
         ("Digest", short(adapter.digest)),
+        ("Effect", _effect(adapter)),
     ]
     if adapter.source:
         rows.append(("Source", adapter.source))
     return rows
+
+
+def _effect(adapter: AdapterStatus) -> str:
+    """Say what the probe found: how far the adapter moves the base's output when it is loaded."""
+    if adapter.effect is None:
+        return "not probed yet: it is when the variant is loaded"
+    return f"proven: moves a logit by up to {adapter.effect:.3g}"
 
 
 def _error(error: WarmlineError, root: Path | None, markdown: bool) -> str:

@@ -16,8 +16,23 @@ ENCODINGS: Final = ("utf-8", "utf-16", "utf-32")
 STATUS_COMMAND: Final = "warmline.status"
 #: What the editor runs when a suggestion was accepted.
 ACCEPTED_COMMAND: Final = "warmline.accepted"
+#: All commands; `commands.HANDLERS` has what each does.
+COMMANDS: Final = (
+    "warmline.chat",
+    "warmline.explain",
+    "warmline.edit",
+    "warmline.fix",
+    "warmline.selectVariant",
+    "warmline.listVariants",
+    "warmline.trust",
+    "warmline.reload",
+    "warmline.showLog",
+    STATUS_COMMAND,
+    ACCEPTED_COMMAND,
+)
 _NEOVIM: Final = "Neovim"
 _AS_IS: Final = 1  # LSP's InsertTextMode.asIs
+_ANY_FILE: Final = {"filters": [{"scheme": "file", "pattern": {"glob": "**/*"}}]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +61,20 @@ class Client:
         Whether completion items may say that their indentation is to be left alone.
     related_information
         Whether diagnostics may point at other places.
+    progress
+        Whether the server may begin progress reports of its own.
+    pulls_settings, watches_settings
+        Whether it answers `workspace/configuration`, and whether it wants to be told that changes of it are awaited.
+    shows_documents
+        Whether it opens a document that the server names.
+    versioned_edits, annotated_edits
+        Whether a workspace edit may say which version of a document it is for, and ask to be confirmed.
+    literal_actions, resolves_actions
+        Whether code actions may be more than commands, and whether their edits may be asked for later.
+    refreshes_lenses
+        Whether it asks for code lenses again when told to.
+    options
+        `initializationOptions`, as sent: settings, until the client's own configuration is known.
     """
 
     name: str = ""
@@ -61,6 +90,16 @@ class Client:
     snippets: bool = False
     as_is: bool = False
     related_information: bool = False
+    progress: bool = False
+    pulls_settings: bool = False
+    watches_settings: bool = False
+    shows_documents: bool = False
+    versioned_edits: bool = False
+    annotated_edits: bool = False
+    literal_actions: bool = False
+    resolves_actions: bool = False
+    refreshes_lenses: bool = False
+    options: Any = None
 
     @property
     def is_neovim(self) -> bool:
@@ -84,6 +123,9 @@ def read_client(params: Mapping[str, Any]) -> Client:
     item = _get(capabilities, "textDocument", "completion", "completionItem")
     insert_modes = _get(item, "insertTextModeSupport", "valueSet")
     name = str(_get(info, "name") or "")
+    edits = _get(capabilities, "workspace", "workspaceEdit")
+    actions = _get(capabilities, "textDocument", "codeAction")
+    resolved = _get(actions, "resolveSupport", "properties")
     process = params.get("processId")
     return Client(
         name=name,
@@ -99,6 +141,16 @@ def read_client(params: Mapping[str, Any]) -> Client:
         snippets=_get(item, "snippetSupport") is True,
         as_is=isinstance(insert_modes, list) and _AS_IS in insert_modes,
         related_information=_get(capabilities, "textDocument", "publishDiagnostics", "relatedInformation") is True,
+        progress=_get(capabilities, "window", "workDoneProgress") is True,
+        pulls_settings=_get(capabilities, "workspace", "configuration") is True,
+        watches_settings=_get(capabilities, "workspace", "didChangeConfiguration", "dynamicRegistration") is True,
+        shows_documents=_get(capabilities, "window", "showDocument", "support") is True,
+        versioned_edits=_get(edits, "documentChanges") is True,
+        annotated_edits=isinstance(_get(edits, "changeAnnotationSupport"), Mapping),
+        literal_actions=isinstance(_get(actions, "codeActionLiteralSupport"), Mapping),
+        resolves_actions=isinstance(resolved, list) and "edit" in resolved,
+        refreshes_lenses=_get(capabilities, "workspace", "codeLens", "refreshSupport") is True,
+        options=params.get("initializationOptions"),
     )
 
 
@@ -111,8 +163,14 @@ def answer(client: Client) -> dict[str, Any]:
             "inlineCompletionProvider": True,
             "completionProvider": {"completionItem": {"labelDetailsSupport": True}},
             "hoverProvider": True,
-            "executeCommandProvider": {"commands": [STATUS_COMMAND, ACCEPTED_COMMAND]},
-            "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
+            "codeLensProvider": {},
+            "documentLinkProvider": {},
+            "codeActionProvider": {"codeActionKinds": ["quickfix"], "resolveProvider": True},
+            "executeCommandProvider": {"commands": list(COMMANDS), "workDoneProgress": True},
+            "workspace": {
+                "workspaceFolders": {"supported": True, "changeNotifications": True},
+                "fileOperations": {"willRename": _ANY_FILE, "didRename": _ANY_FILE},
+            },
         },
         "serverInfo": {"name": "warmline", "version": __version__},
     }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 async def inline_completion(
     ls: WarmlineServer, params: types.InlineCompletionParams
 ) -> list[types.InlineCompletionItem] | None:
-    """Answer with one item, or null: nothing to show, superseded, or an error that the status explains."""
+    """Answer with items, best first, or null: nothing to show, superseded, or an error that the status explains."""
     # Before the first await: what is typed after this request belongs to the next one.
     snapshot = ls.session.documents.get(params.text_document.uri)
     if snapshot is None:
@@ -29,8 +29,8 @@ async def inline_completion(
     if cursor is None:
         return None
     automatic = params.context.trigger_kind == types.InlineCompletionTriggerKind.Automatic
-    suggested = await suggest(ls.session, cursor, automatic=automatic)
-    return [item(cursor, suggested.text)] if suggested else None
+    at = cursor
+    return [item(at, each.text) for each in await suggest(ls.session, at, automatic=automatic)] or None
 
 
 def item(cursor: Cursor, text: str) -> types.InlineCompletionItem:

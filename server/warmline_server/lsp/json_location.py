@@ -58,6 +58,15 @@ def locate_key(text: str, path: str) -> Span | None:
     return None if node is None else _walk(node, path)[0].label
 
 
+def node_at(text: str, path: str) -> Node | None:
+    """Find the node of a field; None when it isn't there, or the text isn't JSON."""
+    node = _parse(text)
+    if node is None:
+        return None
+    found, rest = _walk(node, path)
+    return None if rest else found
+
+
 def locate_duplicate(text: str, key: str) -> Span | None:
     """Find the second of two equal keys in one object."""
     root = _parse(text)

@@ -6,12 +6,12 @@ document again at each edit, so none of its built-in document handlers is kept.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
 import traceback
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,18 +21,24 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 from warmline import __version__
 
+from ..characters import as_message
 from . import (
-    accepted,
-    completion,
+    code_action,
+    code_lens,
+    configuration,
+    document_link,
     focus,
     hover,
-    initialize,
     inline_completion,
+    json_completion,
+    rename,
     status,
     sync,
     watched_files,
     workspace_folders,
 )
+from .commands.call import Refused
+from .commands.run import Running
 from .repair import SYNCHRONISING, repaired, uri_of
 from .session import Session
 
@@ -52,13 +58,23 @@ _FEATURES: Final[tuple[tuple[str, Callable[..., Any]], ...]] = (
     (types.TEXT_DOCUMENT_DID_CLOSE, sync.did_close),
     (types.TEXT_DOCUMENT_DID_SAVE, sync.did_save),
     (types.TEXT_DOCUMENT_INLINE_COMPLETION, inline_completion.inline_completion),
-    (types.TEXT_DOCUMENT_COMPLETION, completion.completion),
+    (types.TEXT_DOCUMENT_COMPLETION, json_completion.completion),
     (types.TEXT_DOCUMENT_HOVER, hover.hover),
+    (types.TEXT_DOCUMENT_CODE_LENS, code_lens.code_lens),
+    (types.TEXT_DOCUMENT_DOCUMENT_LINK, document_link.document_link),
+    (types.TEXT_DOCUMENT_CODE_ACTION, code_action.code_action),
+    (types.CODE_ACTION_RESOLVE, code_action.resolve),
+    (types.WORKSPACE_WILL_RENAME_FILES, rename.will_rename_files),
+    (types.WORKSPACE_DID_RENAME_FILES, rename.did_rename_files),
+    (types.WORKSPACE_DID_CHANGE_CONFIGURATION, configuration.did_change_configuration),
     (types.WORKSPACE_DID_CHANGE_WATCHED_FILES, watched_files.did_change_watched_files),
     (types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS, workspace_folders.did_change_workspace_folders),
     (status.METHOD, status.status),
     (focus.METHOD, focus.did_focus),
 )
+
+
+_REFUSED: Final = object()
 
 
 class WarmlineProtocol(LanguageServerProtocol):
@@ -143,12 +159,25 @@ class WarmlineProtocol(LanguageServerProtocol):
         raise JsonRpcException("initialize was answered already", code=types.ErrorCodes.InvalidRequest.value)
 
     @lsp_method(types.INITIALIZED)
-    def lsp_initialized(self, *_: object) -> None:
-        """Ask the client to watch files."""
+    async def lsp_initialized(self, *_: object) -> None:
+        """Ask the client to watch files, and for its settings."""
         session = self._server.session
-        registration = watched_files.registration(session.client, session.home)
-        if registration is not None:
-            self.send_request(types.CLIENT_REGISTER_CAPABILITY, registration)
+        wanted = [watched_files.registration(session.client, session.home), configuration.registration(session.client)]
+        registrations = [each for each in wanted if each is not None]
+        if registrations:
+            self.send_request(types.CLIENT_REGISTER_CAPABILITY, types.RegistrationParams(registrations))
+        if session.client.pulls_settings:
+            await configuration.pull(self._server)
+
+    @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
+    async def lsp_workspace__execute_command(self, params: types.ExecuteCommandParams) -> Any:  # type: ignore[override]
+        """Run a command in a task of its own, which ``$/cancelRequest`` ends."""
+        return await self._server.running.run(self._server, params)
+
+    @lsp_method(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)
+    def lsp_work_done_progress_cancel(self, params: types.WorkDoneProgressCancelParams) -> None:
+        """End the command that the progress is about."""
+        self._server.running.cancel(params.token)
 
     @lsp_method(types.EXIT)
     def lsp_exit(self, *_: object) -> None:  # type: ignore[override]
@@ -185,18 +214,10 @@ class WarmlineServer(LanguageServer):
         logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)
         super().__init__("warmline", __version__, protocol_cls=WarmlineProtocol)
         self.stop = stop
+        self.running = Running()
         self.session = make_session(self)
         for method, handler in _FEATURES:
             self.feature(method)(handler)
-        # pygls resolves a command handler's annotations when arguments come, and fails on names it can't see.
-        self.command(initialize.STATUS_COMMAND)(partial(self._status))
-        self.command(initialize.ACCEPTED_COMMAND)(partial(self._accepted))
-
-    async def _status(self, *_: Any) -> dict[str, Any]:
-        return await status.status(self)
-
-    def _accepted(self, *arguments: Any) -> None:
-        accepted.accepted(self, *arguments)
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification."""
@@ -208,15 +229,51 @@ class WarmlineServer(LanguageServer):
 
     def log(self, kind: types.MessageType, text: str) -> None:
         """Write to the editor's log."""
-        self.window_log_message(types.LogMessageParams(type=kind, message=text))
+        self.window_log_message(types.LogMessageParams(type=kind, message=as_message(text)))
 
     def show(self, kind: types.MessageType, text: str) -> None:
         """Show a message to the person at the editor."""
-        self.window_show_message(types.ShowMessageParams(type=kind, message=text))
+        self.window_show_message(types.ShowMessageParams(type=kind, message=as_message(text)))
+
+    async def ask(self, kind: types.MessageType, text: str, answers: tuple[str, ...]) -> str | None:
+        """Show a message and wait for one of the answers; None when it was put away."""
+        actions = [types.MessageActionItem(answer) for answer in answers]
+        params = types.ShowMessageRequestParams(type=kind, message=as_message(text), actions=actions)
+        answer = await self._asked(types.WINDOW_SHOW_MESSAGE_REQUEST, params)
+        title = getattr(answer, "title", None)
+        return title if title in answers else None
+
+    async def create_progress(self, token: str) -> bool:
+        """Ask for a progress report of the server's own; tell whether there may be one."""
+        params = types.WorkDoneProgressCreateParams(token)
+        return await self._asked(types.WINDOW_WORK_DONE_PROGRESS_CREATE, params) is not _REFUSED
+
+    def send_progress(self, token: int | str, value: Any) -> None:
+        """Send ``$/progress``."""
+        self.protocol.notify(types.PROGRESS, types.ProgressParams(token=token, value=value))
+
+    async def show_document(self, uri: str) -> bool:
+        """Open a document; tell whether that was done."""
+        params = types.ShowDocumentParams(uri, take_focus=True)
+        return getattr(await self._asked(types.WINDOW_SHOW_DOCUMENT, params), "success", False) is True
+
+    def refresh_lenses(self) -> None:
+        """Say that code lenses may be others by now."""
+        if self.session.client.refreshes_lenses:
+            self.protocol.send_request(types.WORKSPACE_CODE_LENS_REFRESH, None)
+
+    async def _asked(self, method: str, params: Any) -> Any:
+        """Send a request and wait for its result; `_REFUSED` where the client answers with an error."""
+        try:
+            return await self.protocol.send_request_async(method, params)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            return _REFUSED
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log where a handler failed, but not with what words: they may hold the user's text."""
-        if isinstance(error, JsonRpcMethodNotFound):
+        if isinstance(error, (JsonRpcMethodNotFound, Refused)):
             return  # the client has its answer; what it asks for is no fault of ours
         frames = traceback.extract_tb(error.__traceback__)
         where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

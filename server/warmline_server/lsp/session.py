@@ -9,12 +9,11 @@ import asyncio
 import contextlib
 import itertools
 import os
-import traceback
 import uuid
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from lsprotocol import types
 from warmline.errors import BackendError, WarmlineError
@@ -22,26 +21,28 @@ from warmline.host.client import EngineClient
 from warmline.variant import ResolvedVariant
 
 from .. import completion
-from ..paths import short_paths, unreadable
+from ..approval import Artifact
+from ..labels import warmth
+from ..paths import short_paths
 from . import status, suggestions, uris
+from .configuration import Configuration
+from .conversations import Conversations
+from .counting import Counting
 from .diagnostics import DiagnosticsBoard, diagnose
 from .documents import DocumentStore
+from .faults import typed
 from .initialize import Client
+from .outlet import Outlet
 from .prewarming import Prewarmer
+from .progress import LoadProgress
 from .requests import LatestWins
+from .settings import EditorSettings
+from .suggesting import Suggesting
+from .trust_prompt import TrustPrompt, may_bring
 from .variants import NO_WORKSPACE, Nowhere, Place, Variants
 
 #: First parts of the codes of errors that stay until a person does something about them.
 _FOR_THE_PERSON: Final = frozenset({"trust", "config", "artifact", "variant"})
-
-
-class Outlet(Protocol):
-    """Where the session's messages to the editor go."""
-
-    def notify(self, method: str, params: dict[str, Any]) -> None: ...
-    def publish_diagnostics(self, uri: str, items: list[types.Diagnostic]) -> None: ...
-    def log(self, kind: types.MessageType, text: str) -> None: ...
-    def show(self, kind: types.MessageType, text: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +101,15 @@ class Session:
         roots = (path for path in map(uris.to_path, client.roots) if path is not None)
         self.variants = Variants(home, tuple(roots))
         self.prewarm = Prewarmer(self.documents.get, lambda cursor: suggestions.prewarm(self, cursor))
-        self.requests: LatestWins[completion.Completion] = LatestWins()
+        self.requests: LatestWins[suggestions.Decoded] = LatestWins()
+        self.suggesting = Suggesting(self)
         self.status = status.StatusBoard(lambda report: outlet.notify(status.METHOD, report))
         self.diagnostics = DiagnosticsBoard(self._publish)
+        self.configuration = Configuration(outlet, client.options)
+        self.conversations = Conversations()
+        self.trust_prompt = TrustPrompt(home, outlet)
+        self.counting = Counting(home, lambda: self.settings.stats.enabled)
+        self._load_progress = LoadProgress(outlet)
         self._make_engine = make_engine
         self._engine: EngineClient | None = None
         self._engine_lock = asyncio.Lock()
@@ -110,6 +117,7 @@ class Session:
         self._attempts = itertools.count(1)
         self._known: dict[str, _Known] = {}
         self._loading: dict[str, bool] = {}
+        self._loads: set[asyncio.Task[None]] = set()
         self._uri = ""
         self._current = ""
 
@@ -133,6 +141,27 @@ class Session:
                     ) from error
                 self._start(self._follow(self._engine))
             return self._engine
+
+    @property
+    def settings(self) -> EditorSettings:
+        """What the person set in the editor."""
+        return self.configuration.settings
+
+    @property
+    def at_hand(self) -> str:
+        """URI of the document that was turned to last; empty before."""
+        return self._uri
+
+    async def settled(self) -> None:
+        """Wait until what is being loaded is, or has failed."""
+        while self._loads:
+            await asyncio.wait(self._loads)
+
+    def configure(self, raw: object) -> None:
+        """Take the editor's settings as they are now."""
+        before = self.settings
+        if self.configuration.take(raw) != before:
+            self.outlet.refresh_lenses()
 
     async def status_now(self) -> dict[str, Any]:
         """Give the status report as JSON data, after asking the engine if there is one."""
@@ -191,13 +220,15 @@ class Session:
         known = self._judged(attempt)
         if known is None:
             return
-        typed = self._typed(error)
-        if known.error is None or known.error.to_dict() != typed.to_dict():
-            self.outlet.log(types.MessageType.Error, f"{typed.code}: {typed}")
+        fault = typed(error, self.home)
+        if known.error is None or known.error.to_dict() != fault.to_dict():
+            self.outlet.log(types.MessageType.Error, f"{fault.code}: {fault}")
         known.variant = variant.name if variant else self.variants.selected_name(attempt.place)
-        known.usable, known.error = None, typed
-        self._warn(attempt.place, known, typed)
-        self.diagnostics.show(attempt.place.name, diagnose(typed, attempt.place, variant, self.client))
+        if known.usable is not None or known.error is None:
+            self.outlet.refresh_lenses()
+        known.usable, known.error = None, fault
+        self._warn(attempt.place, known, fault, variant)
+        self.diagnostics.show(attempt.place.name, diagnose(fault, attempt.place, variant, self.client))
         self._show()
 
     def worked(self, attempt: Attempt, variant: ResolvedVariant, identity: str | None = None) -> None:
@@ -205,6 +236,8 @@ class Session:
         known = self._judged(attempt)
         if known is None:
             return
+        if known.usable != variant:
+            self.outlet.refresh_lenses()
         if identity is not None or known.usable != variant:
             known.identity = identity or ""
         known.variant, known.usable, known.error = variant.name, variant, None
@@ -225,14 +258,28 @@ class Session:
                 reason=started.reason,
                 ttft_ms=started.ttft_ms,
                 total_ms=result.total_ms,
+                warmth=warmth(started.reason, started.reused_tokens, started.prompt_tokens),
             )
             self.status.requested(started.identity, last)
+        if known is not None:
+            self.counting.answered(self._uri, known.variant, result)
         self._show()
+
+    async def offer_trust(self, place: Place, variant: ResolvedVariant, *, unasked: bool) -> list[Artifact]:
+        """Ask whether what a workspace brings may be loaded, and load it then; errors as in `TrustPrompt.offer`."""
+        root = place.workspace.root if place.workspace else None
+        approved = await self.trust_prompt.offer(variant, root, unasked=unasked)
+        if approved:
+            self.refresh()
+        return approved
 
     async def close(self) -> None:
         """Stop everything and let go of the engine."""
         self.prewarm.close()
+        self.suggesting.close()
         self.requests.stop_all()
+        self._load_progress.close()
+        await self.counting.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -259,15 +306,25 @@ class Session:
             now = self.variants.place(self._uri)
             self._turn(now if isinstance(now, Place) else None)
 
-    def _warn(self, place: Place, known: _Known, error: WarmlineError) -> None:
+    def _warn(self, place: Place, known: _Known, error: WarmlineError, variant: ResolvedVariant | None) -> None:
         """Tell the person at the editor what only they can mend: once, and again only after it has worked meanwhile."""
         if error.code.partition(".")[0] not in _FOR_THE_PERSON:
             return
         if (error.code, known.variant) not in known.warned:
             known.warned.add((error.code, known.variant))
+            asks = self.settings.trust.ask and error.code == "trust.unapproved"
+            if asks and variant is not None and may_bring(variant):
+                self._start(self._ask_for_trust(place, variant))
+                return
             what = f"Warmline: no suggestions from {known.variant or 'the variant'}: {error.message}."
             root = place.workspace.root if place.workspace else None
             self.outlet.show(types.MessageType.Warning, short_paths(f"{what} {error.remedy}".rstrip(), root))
+
+    async def _ask_for_trust(self, place: Place, variant: ResolvedVariant) -> None:
+        try:
+            await self.offer_trust(place, variant, unasked=True)
+        except (WarmlineError, OSError) as error:
+            self.outlet.log(types.MessageType.Error, f"nothing could be approved: {typed(error, self.home)}")
 
     def _show(self) -> None:
         known = self._known.get(self._current)
@@ -284,27 +341,15 @@ class Session:
         known.judged = attempt.number
         return known
 
-    def _typed(self, error: Exception) -> WarmlineError:
-        if isinstance(error, WarmlineError):
-            return error
-        if isinstance(error, OSError) and error.filename:
-            return unreadable(error, self.home)
-        # Where, not what: an exception's text may hold document text, which no log gets.
-        frames = traceback.extract_tb(error.__traceback__)
-        where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown place"
-        return WarmlineError(
-            f"unexpected {type(error).__name__} at {where}",
-            code="internal",
-            remedy="Ask again; if it stays, report this with what `warmline engine logs` says",
-        )
-
     def _load(self, place: Place) -> None:
         # While a load runs, any number of changes make one further load, begun after the last of them.
         if place.name in self._loading:
             self._loading[place.name] = True
             return
         self._loading[place.name] = False
-        self._start(self._load_until_settled(place))
+        load = self._start(self._load_until_settled(place))
+        self._loads.add(load)
+        load.add_done_callback(self._loads.discard)
 
     async def _load_until_settled(self, place: Place) -> None:
         try:
@@ -337,14 +382,17 @@ class Session:
             async for state in engine.watch(self.client_id):
                 self.status.follow(state)
                 self.status.publish()
+                if self.settings.progress.enabled and self.client.progress:
+                    self._load_progress.follow(state)
         except Exception as error:
-            known = self._typed(error)
+            known = typed(error, self.home)
             self.outlet.log(types.MessageType.Error, f"the engine's state can't be followed: {known}")
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _publish(self, path: Path, items: list[types.Diagnostic]) -> None:
         self.outlet.publish_diagnostics(uris.to_uri(path), items)

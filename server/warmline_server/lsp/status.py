@@ -1,15 +1,15 @@
 """`warmline/status`: what answers, where it came from, how the last request went, and what is wrong.
 
 The server sends the notification on every change; a client may also ask, by a request of the same method or by the
-command ``warmline.status``. The parameters (and both answers) are a `StatusReport`; `StatusReport.model_json_schema()`
-is their schema.
+command ``warmline.status``. The parameters (and both answers) are a `StatusReport`, of which ``warmline schema status``
+prints the JSON Schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cachetools import LRUCache
 from pydantic import Field
@@ -29,17 +29,24 @@ if TYPE_CHECKING:
 
 METHOD: Final = "warmline/status"
 _IDENTITIES: Final = 256
+M = TypeVar("M", bound=Message)
 
 
 class BaseReport(Message):
-    """The base model."""
+    """The base model; `trust` is who vouches for it, `merged_from` what a merged one was made of."""
 
     name: str
     digest: str
+    source: str = ""
+    trust: str = "user"
+    merged_from: str | None = None
 
 
 class AdapterReport(Message):
-    """One adapter. `effective_scale` is ``scale * alpha / rank``; `verified`: made for this very base."""
+    """One adapter. `effective_scale` is ``scale * alpha / rank``; `verified`: made for this very base.
+
+    `effect` is the largest change of a logit that was measured when it was loaded; null before that.
+    """
 
     name: str
     digest: str
@@ -48,6 +55,8 @@ class AdapterReport(Message):
     trust: str
     verified: bool
     source: str = ""
+    declared_base: str = ""
+    effect: float | None = None
 
 
 class LastReport(Message):
@@ -58,6 +67,7 @@ class LastReport(Message):
     reason: str
     ttft_ms: float
     total_ms: float
+    warmth: str = Field(default="", description="How much of the prompt was there, and why not more, in words.")
 
 
 class StatusReport(Message):
@@ -180,14 +190,16 @@ def _of(active: VariantStatus) -> dict[str, Any]:
     return {
         "variant": active.variant,
         "identity": active.identity,
-        "base": BaseReport(name=active.base.name, digest=active.base.digest),
-        "adapters": tuple(
-            AdapterReport.model_validate(adapter.model_dump(include=set(AdapterReport.model_fields)))
-            for adapter in active.adapters
-        ),
+        "base": _picked(BaseReport, active.base),
+        "adapters": tuple(_picked(AdapterReport, adapter) for adapter in active.adapters),
         "backend": active.backend,
         "context": active.context,
     }
+
+
+def _picked(report: type[M], known: Message) -> M:
+    """Take those fields of what the engine says that a report has."""
+    return report.model_validate(known.model_dump(include=set(report.model_fields)))
 
 
 async def status(ls: WarmlineServer, *_: object) -> dict[str, Any]:

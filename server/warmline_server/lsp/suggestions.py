@@ -1,25 +1,37 @@
-"""From a cursor to a suggestion, or to the reason why there is none: what both completion methods do."""
+"""From a cursor to suggestions, or to the reason why there is none: what both completion methods do.
+
+What can be answered without the model is: from answers that were kept, or from the one that is being decoded.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
+from lsprotocol import types
 from warmline.errors import WarmlineError
 from warmline.variant import ResolvedVariant
 
 from .. import completion
-from . import uris
+from ..completion import Completion
+from ..suggest.cache import Answer, IdentityDigest
+from ..suggest.question import Question
+from ..suggest.typed_along import rest
+from . import refusals
 from .cursor import Cursor
+from .suggesting import Asked, Generation
 from .variants import Nowhere, Place
 
 if TYPE_CHECKING:
     from .session import Session
 
-# llama.vim's default: with more than this right of the cursor, a suggestion nobody asked for is rarely wanted.
-_MAX_RIGHT: Final = 8
+# Milliseconds that each further candidate may take after its first token: who asked is waiting for all of them.
+_FURTHER_MS: Final = 1000
+_GIVEN_UP: Final = (completion.SUPERSEDED, completion.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +42,27 @@ class Suggested:
     variant: str
 
 
-async def suggest(session: Session, cursor: Cursor, *, automatic: bool) -> Suggested | None:
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What the engine made of a question: the first completion is the variant's own, others are alternatives."""
+
+    question: Question
+    completions: tuple[Completion, ...]
+
+    @property
+    def identity(self) -> IdentityDigest | None:
+        """Which exact variant answered; None when the engine ended it before it began."""
+        started = self.completions[0].started
+        return IdentityDigest(started.identity) if started else None
+
+    @property
+    def answer(self) -> Answer:
+        """The texts, without doubles."""
+        texts = dict.fromkeys(each.text for each in self.completions if each.text)
+        return Answer(tuple(texts), self.completions[0].reason)
+
+
+async def suggest(session: Session, cursor: Cursor, *, automatic: bool) -> list[Suggested]:
     """Complete at a cursor.
 
     Never raises but for cancellation: an error goes to the status and the diagnostics, since editors log or show each
@@ -41,94 +73,164 @@ async def suggest(session: Session, cursor: Cursor, *, automatic: bool) -> Sugge
     automatic
         The editor asked by itself, so that silence is better than a suggestion that gets in the way.
     """
-    uri = cursor.snapshot.uri
+    snapshot, suggesting = cursor.snapshot, session.suggesting
+    uri = snapshot.uri
     session.prewarm.asked(cursor)
-    reason = _refusal(cursor, automatic)
     place = session.turn_to(uri)
-    if reason is None and isinstance(place, Nowhere):
-        reason = place.reason
+    await suggesting.visits.at(uri, cursor.line)
+    reason = refusals.at_cursor(cursor, suggesting.settings, automatic=automatic)
+    reason = reason or await refusals.in_document(snapshot, place, suggesting.settings, suggesting.git)
     if reason is not None or isinstance(place, Nowhere):
         session.requests.stop(uri)
-        session.suggested(place, reason or "")
-        return None
+        suggesting.speculation.stop(uri)
+        _silent(session, place, uri, reason or (place.reason if isinstance(place, Nowhere) else ""))
+        return []
     attempt = session.begin(place)
     variant: ResolvedVariant | None = None
     try:
         variant = session.variants.resolve(place)
-        known = variant
-        result = await session.requests.ask(
-            uri, (cursor.key, variant), lambda: _complete(session, cursor, place, known)
-        )
+        asked = suggesting.ask_about(cursor, place, variant, explicit=not automatic)
+        found: tuple[IdentityDigest | None, Answer] | None = await _kept(session, asked.question)
+        decoded = None
+        if found is None:
+            decoded = await _decoded(session, asked, automatic=automatic)
+            if decoded is not None:
+                found = (decoded.identity, _left(decoded, asked.question) or decoded.answer)
     except Exception as error:
         session.failed(attempt, variant, error)
-        return None
-    if result is None or result.reason in (completion.SUPERSEDED, completion.CANCELLED):
-        return None
-    session.worked(attempt, variant, result.started.identity if result.started else None)
-    session.suggested(place, result.reason, result)
-    return Suggested(result.text, variant.name) if result.text else None
+        return []
+    if found is None or found[1].reason in _GIVEN_UP:
+        return []
+    identity, answer = found
+    session.worked(attempt, variant, identity)
+    if not answer.texts:
+        _silent(session, place, uri, answer.reason, decoded)
+        return []
+    suggesting.is_news(uri, "")
+    first = decoded.completions[0] if decoded else suggesting.speculation.first_shown(asked.question)
+    session.suggested(place, answer.reason, first)
+    if suggesting.settings.speculate:
+        suggesting.speculation.follow(asked, answer.texts[0])
+    eol = session.client.line_end_for(snapshot.eol)
+    return [Suggested(text.replace("\n", eol), variant.name) for text in answer.texts]
 
 
 async def prewarm(session: Session, cursor: Cursor) -> None:
     """Prefill what a request at the cursor would need, if one could be answered there. Never raises; see `suggest`."""
-    uri = cursor.snapshot.uri
-    place = session.variants.place(uri)
-    if isinstance(place, Nowhere) or _refusal(cursor, automatic=False) is not None:
+    suggesting, snapshot = session.suggesting, cursor.snapshot
+    place = session.variants.place(snapshot.uri)
+    if isinstance(place, Nowhere) or refusals.at_cursor(cursor, suggesting.settings, automatic=False) is not None:
+        return
+    if await refusals.in_document(snapshot, place, suggesting.settings, suggesting.git) is not None:
         return
     # Errors are for the requests that somebody waits for: this is only a guess.
     with contextlib.suppress(WarmlineError):
         variant = session.variants.resolve(place)
         if not session.is_usable(place, variant):
             return
+        asked = suggesting.ask_about(cursor, place, variant, explicit=False)
+        if suggesting.speculation.is_about(asked):
+            return
         engine = await session.engine()
-        await completion.prewarm(
-            engine,
-            variant,
-            cursor.lines,
-            cursor.line,
-            cursor.column,
-            client=session.client_id,
-            document=uri,
-            path=_path_in(place, uris.to_path(uri)),
-        )
+        await completion.prewarm(engine, variant, asked.question.view, client=session.client_id, **asked.about)
 
 
-async def _complete(session: Session, cursor: Cursor, place: Place, variant: ResolvedVariant) -> completion.Completion:
-    snapshot = cursor.snapshot
-    engine = await session.engine()
-    return await completion.complete(
-        engine,
-        variant,
-        cursor.lines,
-        cursor.line,
-        cursor.column,
-        client=session.client_id,
-        document=snapshot.uri,
-        language=snapshot.language_id,
-        path=_path_in(place, uris.to_path(snapshot.uri)),
-        eol=session.client.line_end_for(snapshot.eol),
-    )
+def _silent(session: Session, place: Place | Nowhere, uri: str, reason: str, decoded: Decoded | None = None) -> None:
+    """Say why nothing is shown: in the status each time, in the log when it is news."""
+    session.suggested(place, reason, decoded.completions[0] if decoded else None)
+    if session.suggesting.is_news(uri, reason):
+        name = uri.rpartition("/")[2]
+        session.outlet.log(types.MessageType.Log, f"no suggestion in {name}: {reason}")
 
 
-def _refusal(cursor: Cursor, automatic: bool) -> str | None:
-    """Name what speaks against a suggestion here, whatever the variant."""
-    snapshot = cursor.snapshot
-    if not snapshot.in_sync:
-        return "out-of-sync"
-    if completion.is_binary(snapshot, cursor.offset):
-        return completion.BINARY
-    if automatic and snapshot.last_edit is not None and snapshot.last_edit.is_deletion:
-        return "after-deletion"
-    if automatic and len(cursor.after.rstrip()) > _MAX_RIGHT:
-        return "mid-line"
-    return None
+async def _identity(session: Session, variant: ResolvedVariant) -> IdentityDigest:
+    """Ask the engine what a variant is now, by its files as they are."""
+    return IdentityDigest((await (await session.engine()).describe(variant)).identity)
 
 
-def _path_in(place: Place, path: Path | None) -> str | None:
-    """Give the document's path inside its workspace, else its name: where a home folder lies is no model's business."""
-    if path is None:
+async def _kept(session: Session, question: Question) -> tuple[IdentityDigest, Answer] | None:
+    """Give what is left of an answer that was kept, if the variant still is the one that gave it."""
+    results = session.suggesting.results
+    if not results.holds(question):
         return None
-    inside = place.workspace is not None and path.is_relative_to(place.workspace.root)
-    text = path.relative_to(place.workspace.root).as_posix() if inside and place.workspace else path.name
-    # A name that is no UTF-8 has surrogates, which no message can carry.
-    return text.encode("utf-8", "replace").decode()
+    identity = await _identity(session, question.variant)
+    answer = results.get(identity, question)
+    if answer is None:
+        return None
+    session.requests.stop(question.document, unless=question)
+    return identity, answer
+
+
+async def _decoded(session: Session, asked: Asked, *, automatic: bool) -> Decoded | None:
+    """Have the question answered: by the decode that runs, as long as it says what is typed, else by one of its own."""
+    question, suggesting = asked.question, session.suggesting
+
+    def start() -> Coroutine[Any, Any, Decoded]:
+        # Now, not when the work begins: the next question looks at it.
+        generation = suggesting.generations[question.document] = Generation(asked)
+        return _decode(session, asked, generation, automatic=automatic)
+
+    def serves() -> bool:
+        generation = suggesting.generations.get(question.document)
+        return generation is not None and generation.serves(question)
+
+    while True:
+        decoded = await session.requests.ask(question.document, question, start, serves)
+        if decoded is None or decoded.question == question or decoded.completions[0].reason in _GIVEN_UP:
+            return decoded
+        if _left(decoded, question) and decoded.identity == await _identity(session, question.variant):
+            return decoded
+        # It was another text in the end, or is all typed, or another variant's: the next turn begins a decode.
+
+
+def _left(decoded: Decoded, question: Question) -> Answer | None:
+    """Give what is left of an answer after what was typed since its question; None when nothing is."""
+    typed = question.typed_since(decoded.question)
+    answer = decoded.answer
+    if not typed:
+        return answer
+    left = [text for text in (rest(each, typed) for each in answer.texts) if text is not None]
+    return Answer(tuple(dict.fromkeys(left))[: question.most], answer.reason) if left else None
+
+
+async def _decode(session: Session, asked: Asked, generation: Generation, *, automatic: bool) -> Decoded:
+    question, suggesting = asked.question, session.suggesting
+    wait = suggesting.rhythm.wait(time.monotonic(), question.settings.max_debounce_ms / 1000) if automatic else 0.0
+    if wait > 0:
+        await asyncio.sleep(wait)
+    engine = await session.engine()
+
+    def told(raw: str) -> None:
+        generation.told(raw)
+        session.requests.progressed(question.document)
+
+    how: dict[str, Any] = {
+        "client": session.client_id,
+        "language": asked.language,
+        "multiline": question.multiline,
+        "min_probability": question.settings.min_probability,
+        **asked.about,
+    }
+    begun = time.monotonic()
+    try:
+        first = await completion.complete_view(engine, question.variant, question.view, on_text=told, **how)
+    except asyncio.CancelledError:
+        suggesting.rhythm.gave_up(time.monotonic() - begun)
+        raise
+    suggesting.rhythm.answered(time.monotonic() - begun)
+    decoded = Decoded(question, (first,))
+    if first.reason in _GIVEN_UP:
+        return decoded
+    _keep(session, replace(decoded, question=replace(question, most=1)))
+    for number in range(1, question.most):
+        how |= {"candidate": number, "max_predict_ms": _FURTHER_MS}
+        other = await completion.complete_view(engine, question.variant, question.view, **how)
+        decoded = replace(decoded, completions=(*decoded.completions, other))
+    if question.most > 1:
+        _keep(session, decoded)
+    return decoded
+
+
+def _keep(session: Session, decoded: Decoded) -> None:
+    if decoded.identity is not None:
+        session.suggesting.results.put(decoded.identity, decoded.question, decoded.answer)

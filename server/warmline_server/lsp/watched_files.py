@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _REGISTRATION: Final = "warmline-watched-files"
 
 
-def registration(client: Client, home: Path) -> types.RegistrationParams | None:
+def registration(client: Client, home: Path) -> types.Registration | None:
     """Give what to register: `.warmline` folders, and the user's store where the client can watch outside folders."""
     if not client.watches_files:
         return None
@@ -26,9 +26,7 @@ def registration(client: Client, home: Path) -> types.RegistrationParams | None:
         store = types.RelativePattern(base_uri=uris.to_uri(home / "variants"), pattern="**/*.json")
         watchers.append(types.FileSystemWatcher(store))
     options = types.DidChangeWatchedFilesRegistrationOptions(watchers=watchers)
-    return types.RegistrationParams(
-        registrations=[types.Registration(_REGISTRATION, types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)]
-    )
+    return types.Registration(_REGISTRATION, types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
 
 
 def did_change_watched_files(ls: WarmlineServer, params: types.DidChangeWatchedFilesParams) -> None:

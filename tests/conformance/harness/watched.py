@@ -73,6 +73,21 @@ class Watched:
         self._journal = journal
 
     @property
+    def can_save(self) -> bool:
+        return self.inner.can_save
+
+    @property
+    def estimates_reuse(self) -> bool:
+        return self.inner.estimates_reuse
+
+    @property
+    def resident(self) -> bool:
+        return self.inner.resident
+
+    def resume(self) -> None:
+        self.inner.resume()
+
+    @property
     def n_ctx(self) -> int:
         return self.inner.n_ctx
 
@@ -87,8 +102,8 @@ class Watched:
     def prefill(self, prompt: Sequence[int], abort: Abort) -> Prefill:
         return self.inner.prefill(prompt, abort)
 
-    def new_sampler(self, sampling: Sampling) -> Sampler:
-        return self.inner.new_sampler(sampling)
+    def new_sampler(self, sampling: Sampling, json_schema: str | None = None) -> Sampler:
+        return self.inner.new_sampler(sampling, json_schema)
 
     def decode(self, token: int, abort: Abort) -> None:
         self.inner.decode(token, abort)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,9 @@ class Heard:
         self.failure: WarmlineError | None = None
         self.over = threading.Event()
 
-    def event(self, event: Event) -> None:
-        self.events.append(event)
-        if isinstance(event, Done):
+    def receive(self, events: Sequence[Event]) -> None:
+        self.events.extend(events)
+        if isinstance(events[-1], Done):
             self.over.set()
 
     def error(self, error: WarmlineError) -> None:

@@ -19,11 +19,13 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from warmline.errors import BackendError, WarmlineError
 from warmline.host import wire
+from warmline.host.calls import GENERATE
 from warmline.host.paths import HostPaths
 from warmline.host.remote import RemoteEngine
-from warmline.host.rpc import CHANNEL_OPTIONS, MAX_MESSAGE, decode_event, decoder, encode, one_answer
+from warmline.host.rpc import CHANNEL_OPTIONS, MAX_MESSAGE, SERVICE, decoder, encode, one_answer
 from warmline.host.server import EngineHost
 from warmline.host.wire import (
+    Ask,
     ChatRequest,
     ChatTurn,
     CompletionRequest,
@@ -33,6 +35,7 @@ from warmline.host.wire import (
     Event,
     Message,
     Started,
+    Tell,
     VariantStatus,
 )
 from warmline.variant import ResolvedVariant
@@ -119,16 +122,12 @@ class Echo:
         self.engine_status: EngineStatus = full(EngineStatus)
         self.failure: WarmlineError | None = None
 
-    async def complete(self, request: CompletionRequest) -> AsyncIterator[Event]:
+    async def generate(self, request: CompletionRequest | ChatRequest) -> AsyncIterator[list[Event]]:
         self.asked.append(request)
         if self.failure:
             raise self.failure
-        for event in self.events:
-            yield event
-
-    async def chat(self, request: ChatRequest) -> AsyncIterator[Event]:
-        async for event in self.complete(request):  # type: ignore[arg-type]
-            yield event
+        for first in range(0, len(self.events), 2):  # some become known together, some alone
+            yield self.events[first : first + 2]
 
     async def describe(self, variant: ResolvedVariant, client: str = "") -> VariantStatus:
         self.asked.append(variant)
@@ -262,12 +261,12 @@ async def test_oversized_messages_get_a_typed_error_and_the_host_lives_on(tmp_pa
         assert await served.client.status() == served.echo.engine_status
 
 
-async def test_a_stream_that_ends_early_is_a_crash_not_an_answer(tmp_path: Path, runtime: Path) -> None:
+async def test_a_generation_that_ends_early_is_an_error_not_an_answer(tmp_path: Path, runtime: Path) -> None:
     async with Served(tmp_path, runtime) as served:
         served.echo.events = [full(Started)]
         with pytest.raises(BackendError) as caught:
             [event async for event in served.client.complete(full(CompletionRequest))]
-        assert caught.value.code == "backend.crashed"
+        assert caught.value.code == "backend.internal"
 
 
 async def test_socket_and_folder_are_private_and_a_second_host_is_refused(tmp_path: Path, runtime: Path) -> None:
@@ -282,5 +281,63 @@ async def test_socket_and_folder_are_private_and_a_second_host_is_refused(tmp_pa
 
 def test_an_event_of_another_kind_is_malformed() -> None:
     with pytest.raises(BackendError) as caught:
-        decode_event(b'{"kind": "surprise"}')
+        decoder(Tell)(b'{"number": 1, "events": [{"kind": "surprise"}]}')
     assert caught.value.code == "backend.message"
+
+
+async def test_what_is_no_ask_gets_an_error_and_the_call_goes_on(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        served.echo.events = [full(Done)]
+        async with grpc.aio.insecure_channel(served.paths.address, options=CHANNEL_OPTIONS) as channel:
+            call: Any = channel.stream_stream(f"/{SERVICE}/{GENERATE}")()
+            for data in (b"", b"[]", b'{"number": 0}', b'{"number": 1, "more": 2}', b'{"number": 9}'):
+                await call.write(data)
+            await call.write(encode(Ask(number=3, complete=full(CompletionRequest))))
+            read = decoder(Tell)
+            tells = [read(await call.read()) for _ in range(5)]
+            assert [tell.number for tell in tells] == [0, 0, 0, 0, 3]
+            assert {tell.error.code for tell in tells if tell.error} == {"backend.message"}
+            assert tells[-1].events == (full(Done),)
+            call.cancel()
+
+
+async def test_many_generations_share_a_call_and_each_is_cancelled_alone(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        ended: list[str] = []
+        gone = asyncio.Event()
+
+        async def generate(request: CompletionRequest) -> AsyncIterator[list[Event]]:
+            try:
+                yield [full(Started)]
+                if request.document == "short":
+                    yield [full(Done)]
+                else:
+                    await asyncio.Event().wait()
+            finally:
+                ended.append(request.document)
+                gone.set()
+
+        served.echo.generate = generate  # type: ignore[method-assign, assignment]
+        asked = full(CompletionRequest)
+        streams = {
+            name: served.client.complete(asked.model_copy(update={"document": name}))
+            for name in ("one", "two", "short")
+        }
+        for stream in streams.values():
+            assert await anext(stream) == full(Started)
+        assert await anext(streams["short"]) == full(Done)
+        gone.clear()
+        await streams["one"].aclose()  # type: ignore[attr-defined]
+        await gone.wait()
+        assert sorted(ended) == ["one", "short"]
+        assert (await served.client.info()).requests >= 3
+    assert "two" in ended
+
+
+async def test_a_host_that_left_is_no_error_for_who_asks_next(tmp_path: Path, runtime: Path) -> None:
+    client = RemoteEngine(tmp_path)
+    for _ in range(2):
+        async with Served(tmp_path, runtime) as served:
+            served.echo.events = [full(Done)]
+            assert [event async for event in client.complete(full(CompletionRequest))] == [full(Done)]
+    await client.close()

@@ -14,7 +14,7 @@ from fake_backend import write_adapter, write_base
 from smollm2 import ACME, FIM, PACKAGE
 from store_tools import acme, filled
 from warmline.registry import Store
-from warmline_server.cli.listing import list_rows
+from warmline_server.listing import list_rows
 
 Run = Callable[..., Any]
 

@@ -18,8 +18,8 @@ async def room(tmp_path: Path) -> AsyncIterator[Callable[..., Room]]:
     """Give a maker of one workspace and session over a scripted engine."""
     rooms: list[Room] = []
 
-    def make(*pieces: str, client: Any = None, **how: Any) -> Room:
-        rooms.append(Room(tmp_path, ScriptedEngine(*pieces, **how), client))
+    def make(*pieces: str, client: Any = None, suggest: Any = None, **how: Any) -> Room:
+        rooms.append(Room(tmp_path, ScriptedEngine(*pieces, **how), client, suggest))
         return rooms[-1]
 
     yield make

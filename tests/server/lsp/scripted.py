@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from lsprotocol import types
+from warmline.errors import PromptError
 from warmline.host.wire import (
     AdapterStatus,
     BackendStatus,
     BaseStatus,
+    ChatRequest,
     CompletionRequest,
     ContextStatus,
     Delta,
@@ -43,6 +46,9 @@ class ScriptedEngine:
         self.loads: list[ResolvedVariant] = []
         self.prewarmed: list[CompletionRequest] = []
         self.guessed = asyncio.Event()
+        self.chats: list[ChatRequest] = []
+        self.ended: list[ChatRequest] = []
+        self.room: int | None = None
         self.clients: set[str] = set()
         self.asked = asyncio.Event()
         self.closed = False
@@ -73,6 +79,32 @@ class ScriptedEngine:
                 yield Done(outcome=self.outcome, text="".join(self.pieces), predicted_tokens=3, total_ms=2.0)
         finally:
             self.stopped.append(request)
+
+    async def chat(self, request: ChatRequest) -> AsyncIterator[Event]:
+        """Answer as completions are; `room`, if set, is the number of messages that fit."""
+        self.chats.append(request)
+        self.asked.set()
+        if self.error is not None:
+            raise self.error
+        if self.room is not None and len(request.messages) > self.room:
+            raise PromptError("too long", code="prompt.room")
+        try:
+            yield Started(
+                identity=identity(request.variant),
+                prompt_tokens=20,
+                reused_tokens=8,
+                reason="prefix:8/20",
+                fim="none",
+                ttft_ms=1.0,
+            )
+            for piece in self.pieces:
+                if self.gate is not None:
+                    await self.gate.wait()
+                yield Delta(text=piece)
+            if self.outcome is not None:
+                yield Done(outcome=self.outcome, text="".join(self.pieces), predicted_tokens=3, total_ms=2.0)
+        finally:
+            self.ended.append(request)
 
     async def describe(self, variant: ResolvedVariant) -> VariantStatus:
         if self.error is not None:
@@ -143,6 +175,11 @@ class Memory:
         self.diagnostics: dict[str, list[types.Diagnostic]] = {}
         self.logs: list[str] = []
         self.messages: list[str] = []
+        self.questions: list[tuple[str, tuple[str, ...]]] = []
+        self.answer: str | None = None
+        self.reports: list[tuple[int | str, Any]] = []
+        self.shown: list[str] = []
+        self.refreshed = 0
         self._news = asyncio.Event()
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
@@ -158,8 +195,27 @@ class Memory:
         self.logs.append(text)
 
     def show(self, kind: types.MessageType, text: str) -> None:
-        assert kind is types.MessageType.Warning
+        assert kind in (types.MessageType.Warning, types.MessageType.Info)
         self.messages.append(text)
+
+    async def ask(self, kind: types.MessageType, text: str, answers: tuple[str, ...]) -> str | None:
+        self.questions.append((text, answers))
+        self._news.set()
+        return self.answer
+
+    async def create_progress(self, token: str) -> bool:
+        return True
+
+    def send_progress(self, token: int | str, value: Any) -> None:
+        self.reports.append((token, value))
+        self._news.set()
+
+    async def show_document(self, uri: str) -> bool:
+        self.shown.append(uri)
+        return True
+
+    def refresh_lenses(self) -> None:
+        self.refreshed += 1
 
     async def until(self, predicate: Any) -> None:
         while not predicate(self):
@@ -168,9 +224,15 @@ class Memory:
 
 
 class Room:
-    """A workspace and a store on disk, and a session over them."""
+    """A workspace and a store on disk, and a session over them.
 
-    def __init__(self, tmp: Path, engine: ScriptedEngine, client: Client | None = None) -> None:
+    One answer to each question and no guesses about the next one, unless `suggest` says otherwise: settings by their
+    names in editors.
+    """
+
+    def __init__(
+        self, tmp: Path, engine: ScriptedEngine, client: Client | None = None, suggest: dict[str, Any] | None = None
+    ) -> None:
         self.home, self.root = tmp / "home", tmp / "ws"
         self.engine, self.memory = engine, Memory()
         (self.root / "src").mkdir(parents=True)
@@ -181,7 +243,10 @@ class Room:
         self.variant("plain", {"base": {"path": str(self.base)}})
         self.variant("acme", {"base": {"path": str(self.base)}, "adapters": [adapter]})
         self.select("acme")
-        self.session = Session(client or Client(), self.home, self.memory, lambda: engine)
+        options = {"suggest": {"candidates": 1, "speculate": False, **(suggest or {})}}
+        self.session = Session(
+            replace(client or Client(), options=options), self.home, self.memory, lambda: engine
+        )
 
     @property
     def config(self) -> Path:

@@ -62,7 +62,7 @@ async def test_the_last_request_is_that_of_the_very_variant(room: Make) -> None:
     one = room("1")
     assert "Last request" not in (await ask(one, one.config)).contents.value
     assert await inline_completion(one.ls, inline_params(one.open("x = "), 0, 4))
-    assert "4 of 10 tokens reused" in (await ask(one, one.config)).contents.value
+    assert "4 of 10 tokens were there" in (await ask(one, one.config)).contents.value
     # What the engine calls active may be another's by now, and its last request that of a third one.
     assert "Last request" not in (await ask(one, one.variant_path("plain"))).contents.value
     one.select("plain")

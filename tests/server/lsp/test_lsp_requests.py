@@ -29,7 +29,7 @@ class Work:
 
 
 async def test_the_latest_question_wins_and_the_other_answers_none() -> None:
-    requests: LatestWins[str] = LatestWins()
+    requests: LatestWins[str] = LatestWins(grace=0)
     first, second = Work(), Work()
     one = asyncio.ensure_future(requests.ask("doc", 1, first))
     await first.begun.wait()
@@ -42,7 +42,7 @@ async def test_the_latest_question_wins_and_the_other_answers_none() -> None:
 
 
 async def test_equal_questions_share_one_answer() -> None:
-    requests: LatestWins[str] = LatestWins()
+    requests: LatestWins[str] = LatestWins(grace=0)
     first, second = Work(), Work()
     asked = [asyncio.ensure_future(requests.ask("doc", 1, work)) for work in (first, second)]
     await first.begun.wait()
@@ -52,7 +52,7 @@ async def test_equal_questions_share_one_answer() -> None:
 
 
 async def test_documents_do_not_disturb_each_other() -> None:
-    requests: LatestWins[str] = LatestWins()
+    requests: LatestWins[str] = LatestWins(grace=0)
     first, second = Work(), Work()
     asked = [asyncio.ensure_future(requests.ask(name, 1, work)) for name, work in (("a", first), ("b", second))]
     await asyncio.gather(first.begun.wait(), second.begun.wait())
@@ -62,7 +62,7 @@ async def test_documents_do_not_disturb_each_other() -> None:
 
 
 async def test_work_goes_on_until_the_last_who_waits_has_left() -> None:
-    requests: LatestWins[str] = LatestWins()
+    requests: LatestWins[str] = LatestWins(grace=0)
     work = Work()
     one, two = (asyncio.ensure_future(requests.ask("doc", 1, work)) for _ in range(2))
     await work.begun.wait()
@@ -83,7 +83,7 @@ async def test_work_goes_on_until_the_last_who_waits_has_left() -> None:
 
 
 async def test_work_that_hangs_while_it_is_stopped_holds_nobody_up() -> None:
-    requests: LatestWins[str] = LatestWins()
+    requests: LatestWins[str] = LatestWins(grace=0)
     hanging, next_one = Work(), Work()
     hanging.clean_up = asyncio.Event()
     one = asyncio.ensure_future(requests.ask("doc", 1, hanging))
@@ -96,7 +96,7 @@ async def test_work_that_hangs_while_it_is_stopped_holds_nobody_up() -> None:
 
 
 async def test_an_error_reaches_everyone_who_waits() -> None:
-    requests: LatestWins[str] = LatestWins()
+    requests: LatestWins[str] = LatestWins(grace=0)
     work = Work()
     asked = [asyncio.ensure_future(requests.ask("doc", 1, work)) for _ in range(2)]
     await work.begun.wait()
@@ -106,7 +106,7 @@ async def test_an_error_reaches_everyone_who_waits() -> None:
 
 
 async def test_stop_answers_none() -> None:
-    requests: LatestWins[str] = LatestWins()
+    requests: LatestWins[str] = LatestWins(grace=0)
     work = Work()
     asked = asyncio.ensure_future(requests.ask("doc", 1, work))
     await work.begun.wait()
@@ -116,7 +116,7 @@ async def test_stop_answers_none() -> None:
 
 
 async def test_in_a_storm_only_the_last_is_answered() -> None:
-    requests: LatestWins[str] = LatestWins()
+    requests: LatestWins[str] = LatestWins(grace=0)
     works = [Work() for _ in range(200)]
     for number, work in enumerate(works):
         work.answer.set_result(str(number)) if number == 199 else None

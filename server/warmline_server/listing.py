@@ -1,4 +1,4 @@
-"""The rows of `variant list`: variants as a person chooses between them. Files are read, nothing is hashed."""
+"""Variants as a person chooses between them, in `variant list` and in editors. Files are read, nothing is hashed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from warmline.store.records import AdapterRecord, ModelRecord
 from warmline.store.resolution import contained
 from warmline.variant import AdapterSpec, VariantFile
 
-from .adapter import trust_label
+from .labels import trust_label
 
 if TYPE_CHECKING:
-    from .tables import Cell
+    from .cli.tables import Cell
 
 UNAPPROVED = "not approved"
 

@@ -1,0 +1,263 @@
+"""OpenVINO GenAI pipelines: how one is built for an exact identity, and how many of them stay in memory.
+
+The native prefix cache knows tokens alone: KV of one adapter would be taken for another's. So a pipeline has the
+adapters that it was built with, at the strength that it was built with, for as long as it lives.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from ..digests import DigestCache, open_regular, short
+from ..errors import ArtifactError, BackendError
+from ..kv.prefix import common_prefix
+from ..memory import give_back
+from ..store.folders import digest_folder
+from .base import AdapterOnDisk, ContextConfig
+from .openvino_native import core, genai
+
+# Tokens in a block of KV (openvino.genai, cache manager of the CPU plugin).
+BLOCK: Final = 32
+# KV for this many whole contexts: what another document has left there is still there when one comes back to it.
+_CONTEXTS: Final = 2
+_SPARE_BLOCKS: Final = 4
+_LAST_WORDS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """All that a pipeline is made of. `lookup` is whether it drafts tokens from the prompt."""
+
+    folder: Path
+    digest: str
+    adapters: tuple[AdapterOnDisk, ...]
+    config: ContextConfig
+    device: str = "CPU"
+    lookup: bool = False
+    prefix_caching: bool = True
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens whose KV the pipeline has room for."""
+        return kv_tokens(self.config.n_ctx)
+
+
+def kv_tokens(n_ctx: int) -> int:
+    """Return the tokens whose KV a pipeline of this context size has room for."""
+    return -(-n_ctx // BLOCK) * BLOCK * _CONTEXTS
+
+
+def build(recipe: Recipe, digests: DigestCache) -> Any:
+    """Make a pipeline and put its adapters in force.
+
+    Raises
+    ------
+    ArtifactError
+        ``artifact.digest``, ``artifact.changing``, ``artifact.adapter.load``.
+    BackendError
+        ``backend.device``: there is no such device here; ``backend.context``: anything else, in the library's words.
+    """
+    with checked(recipe, digests):
+        return construct(recipe, [(load_adapter(one), one.scale) for one in recipe.adapters])
+
+
+@contextmanager
+def checked(recipe: Recipe, digests: DigestCache) -> Iterator[None]:
+    """Device, folder and adapters are what the recipe says, before and after the library reads them by their names."""
+    check_device(recipe.device)
+    _check_files(recipe, digests)
+    yield
+    _check_files(recipe, digests)
+
+
+def construct(recipe: Recipe, adapters: Sequence[tuple[Any, float]]) -> Any:
+    """Make a pipeline with native adapters and their strengths, in force; raises BackendError ``backend.context``."""
+    properties: dict[str, Any] = dict(recipe.config.properties)
+    # Read, never mapped: a mapped file that somebody truncates ends the process.
+    properties |= {"ENABLE_MMAP": False, "INFERENCE_NUM_THREADS": recipe.config.threads}
+    if adapters:
+        # Added to the products as they are computed: fused into the weights they would be rounded with them.
+        mode = genai().AdapterConfig.Mode.MODE_DYNAMIC
+        properties["adapters"] = genai().AdapterConfig(list(adapters), mode)
+    if recipe.lookup:
+        properties["prompt_lookup"] = True
+    try:
+        pipeline = genai().ContinuousBatchingPipeline(str(recipe.folder), _scheduler(recipe), recipe.device, properties)
+        # `generate` alone puts adapters in force: a request that is added before runs on the bare base, and its KV
+        # would stay in the cache.
+        pipeline.generate([as_tensor([0])], [plain_config(1)])
+    except RuntimeError as error:
+        raise _cannot(recipe, error) from None
+    return pipeline
+
+
+def check_device(device: str) -> None:
+    """Check that a device is there: ``CPU``, ``GPU``, ``NPU``, or one of several by number (``GPU.1``)."""
+    known: list[str] = core().Core().available_devices
+    if device not in known and device not in {name.partition(".")[0] for name in known}:
+        raise BackendError(
+            f"OpenVINO finds no device `{device}` here, only {', '.join(known) or 'none at all'}",
+            code="backend.device",
+            field="profile.openvino.device",
+            remedy="Set it to one of those, or install the device's driver",
+        )
+
+
+def plain_config(max_new_tokens: int) -> Any:
+    """Return a request's settings: greedy, no end but its length, nothing put around the prompt."""
+    config = genai().GenerationConfig()
+    config.max_new_tokens = max_new_tokens
+    config.ignore_eos = True
+    config.apply_chat_template = False
+    config.do_sample = False
+    return config
+
+
+def as_tensor(tokens: Sequence[int]) -> Any:
+    """Return token ids as a tensor of shape (1, n)."""
+    return core().Tensor(np.asarray(tokens, np.int64).reshape(1, -1))
+
+
+def _scheduler(recipe: Recipe) -> Any:
+    scheduler = genai().SchedulerConfig()
+    scheduler.num_kv_blocks = recipe.kv_tokens // BLOCK + _SPARE_BLOCKS
+    scheduler.max_num_batched_tokens = min(recipe.config.n_batch, recipe.config.n_ctx)
+    scheduler.enable_prefix_caching = recipe.prefix_caching
+    return scheduler
+
+
+def load_adapter(adapter: AdapterOnDisk) -> Any:
+    """Read an adapter's file; a pipeline knows it by this very object. Raises ArtifactError ``artifact.adapter.load``."""
+    try:
+        return genai().Adapter(str(adapter.path))
+    except RuntimeError as error:
+        raise ArtifactError(
+            f"OpenVINO refuses adapter `{adapter.name}`: {_last_words(error)}",
+            code="artifact.adapter.load",
+            file=str(adapter.path),
+            remedy="Use a PEFT adapter that was made for this base",
+        ) from None
+
+
+def _check_files(recipe: Recipe, digests: DigestCache) -> None:
+    check_folder(recipe.folder, recipe.digest, digests)
+    for adapter in recipe.adapters:
+        with open_regular(adapter.path) as fd:
+            _check(digests.digest_descriptor(fd), adapter.digest, adapter.path)
+
+
+def check_folder(folder: Path, digest: str, digests: DigestCache) -> None:
+    """Check that a folder holds what its digest says; raises ArtifactError ``artifact.digest``."""
+    found, _files = digest_folder(folder, digests.digest_descriptor)
+    _check(found, digest, folder)
+
+
+def _check(found: str, digest: str, path: Path) -> None:
+    if found != digest:
+        raise ArtifactError(
+            f"the content changed: it has digest {short(found)}, not {short(digest)}",
+            code="artifact.digest",
+            file=str(path),
+            remedy="Ask again to use the new content, or put the old one back",
+        )
+
+
+def _cannot(recipe: Recipe, error: RuntimeError) -> BackendError:
+    return BackendError(
+        f"OpenVINO cannot run this model with a context of {recipe.config.n_ctx} tokens: {_last_words(error)}",
+        code="backend.context",
+        file=str(recipe.folder),
+        remedy="Check that memory suffices and lower profile.n_ctx, or export the model again",
+    )
+
+
+def _last_words(error: RuntimeError) -> str:
+    return " ".join(str(error).split())[-_LAST_WORDS:]
+
+
+class Holder(Protocol):
+    """Whoever has a pipeline, and can do without it for a while."""
+
+    def let_go(self) -> None:
+        """Free the pipeline."""
+
+
+class WarmPipelines:
+    """At most `most` pipelines in memory; the one that was used longest ago leaves first, whoever it belongs to."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._holders: OrderedDict[int, Holder] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def make(self, holder: Holder, make: Callable[[], Any]) -> Any:
+        """Make room, then a pipeline for `holder`."""
+        self.make_room()
+        made = make()
+        self._holders[id(holder)] = holder
+        return made
+
+    def make_room(self) -> None:
+        """Free pipelines until one more may be made."""
+        while len(self._holders) >= self._most:
+            _, oldest = self._holders.popitem(last=False)
+            oldest.let_go()
+            free_memory()
+
+    def used(self, holder: Holder) -> None:
+        """Count a pipeline as used now."""
+        self._holders.move_to_end(id(holder))
+
+    def forget(self, holder: Holder) -> None:
+        """Forget a holder that has let go."""
+        if self._holders.pop(id(holder), None) is not None:
+            free_memory()
+
+
+def free_memory() -> None:
+    """Give memory of pipelines that were let go back to the system."""
+    gc.collect()
+    give_back()
+
+
+class CachedPrefixes:
+    """What the prefix cache of one pipeline must hold by now: a lower bound, since the library itself tells nothing.
+
+    Whole blocks of the sequences that ran last are there as long as all of them fit together: the library lets go of
+    those that were used longest ago. What it keeps of a block that is not full is not counted.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._known: list[tuple[int, ...]] = []
+
+    def add(self, tokens: Sequence[int]) -> None:
+        """Note a sequence whose KV was computed just now."""
+        new = tuple(tokens)
+        self._known = [one for one in self._known if one != new[: len(one)]]
+        self._known.append(new)
+        while len(self._known) > 1 and sum(map(_rounded, self._known)) > self._capacity:
+            del self._known[0]
+
+    def reused(self, prompt: Sequence[int]) -> int:
+        """Return how many tokens of a prompt will be reused at least; the last one is always computed."""
+        shared = max((common_prefix(one, prompt) for one in self._known), default=0) // BLOCK * BLOCK
+        return min(shared, len(prompt) - 1)
+
+    def clear(self) -> None:
+        """Forget all: the pipeline is gone."""
+        self._known.clear()
+
+
+def _rounded(tokens: Sequence[int]) -> int:
+    return -(-len(tokens) // BLOCK) * BLOCK

@@ -1,0 +1,228 @@
+"""Many generations over one gRPC call, each with its number: setting up a call costs more than all its messages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from typing import Any, Final, Protocol
+
+import grpc
+
+from ..errors import BackendError, WarmlineError
+from .rpc import MAX_MESSAGE, SERVICE, decoder, encode
+from .wire import Ask, ChatRequest, CompletionRequest, Done, ErrorInfo, Event, Tell
+
+GENERATE: Final = "Generate"
+_read_ask = decoder(Ask)
+_read_tell = decoder(Tell)
+
+
+class CallEnded(Exception):
+    """The call ended before the generation did; `cause` is gRPC's error, if it gave one."""
+
+    def __init__(self, cause: grpc.aio.AioRpcError | None) -> None:
+        super().__init__("the call ended")
+        self.cause = cause
+
+
+class Generator(Protocol):
+    """What runs the generations, on the host's side."""
+
+    def generate(self, request: CompletionRequest | ChatRequest) -> AsyncGenerator[Sequence[Event], None]:
+        """Yield a generation's events, those together that became known together."""
+        ...
+
+
+class ClientCall:
+    """The client's end: `events` may run many times at once.
+
+    Parameters
+    ----------
+    channel
+        Where the host is.
+    ended
+        Called once when the call has ended, whoever ended it.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel, ended: Callable[[], None]) -> None:
+        self._call: Any = channel.stream_stream(f"/{SERVICE}/{GENERATE}")()
+        self._ended = ended
+        self._over = False
+        self._cause: grpc.aio.AioRpcError | None = None
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, asyncio.Queue[Tell | None]] = {}
+        self._writing = asyncio.Lock()
+        self._cancels: set[asyncio.Task[None]] = set()
+        self._reader = asyncio.create_task(self._read())
+
+    async def events(self, request: CompletionRequest | ChatRequest) -> AsyncGenerator[Event, None]:
+        """Run a generation; closing the iterator cancels it.
+
+        Raises
+        ------
+        WarmlineError
+            What the engine answered, or ``backend.message_size``.
+        CallEnded
+            The host went away.
+        """
+        number = next(self._numbers)
+        if isinstance(request, ChatRequest):
+            data = encode(Ask(number=number, chat=request))
+        else:
+            data = encode(Ask(number=number, complete=request))
+        if len(data) > MAX_MESSAGE:
+            raise too_large()
+        answers = self._answers[number] = asyncio.Queue()
+        running = True
+        try:
+            await self._write(data)
+            while running:
+                tell = None if self._over and answers.empty() else await answers.get()
+                if tell is None:
+                    running = False
+                    raise CallEnded(self._cause)
+                if tell.error is not None:
+                    running = False
+                    raise WarmlineError.from_dict(tell.error.model_dump())
+                running = not isinstance(tell.events[-1], Done)
+                for event in tell.events:
+                    yield event
+        finally:
+            del self._answers[number]
+            if running and not self._over:
+                self._cancel(number)
+
+    async def close(self) -> None:
+        """End the call and whatever runs over it."""
+        self._reader.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._reader
+        self._call.cancel()
+
+    def _cancel(self, number: int) -> None:
+        async def send() -> None:
+            with contextlib.suppress(CallEnded):
+                await self._write(encode(Ask(number=number)))
+
+        # Whoever gives up does not wait for the channel.
+        task = asyncio.create_task(send())
+        self._cancels.add(task)
+        task.add_done_callback(self._cancels.discard)
+
+    async def _write(self, data: bytes) -> None:
+        try:
+            async with self._writing:
+                await self._call.write(data)
+        except grpc.aio.AioRpcError as error:
+            raise CallEnded(error) from None
+        except asyncio.InvalidStateError:  # gRPC's word for a call that is over
+            raise CallEnded(self._cause) from None
+
+    async def _read(self) -> None:
+        try:
+            async for data in self._call:
+                tell = _read_tell(data)
+                queue = self._answers.get(tell.number)
+                if queue is not None:
+                    queue.put_nowait(tell)
+        except grpc.aio.AioRpcError as error:
+            self._cause = error
+        finally:
+            self._over = True
+            self._call.cancel()
+            for queue in self._answers.values():
+                queue.put_nowait(None)
+            self._ended()
+
+
+class HostCall:
+    """The host's end of one client's call.
+
+    Parameters
+    ----------
+    engine
+        What runs the generations.
+    in_use
+        Entered for as long as a generation runs.
+    """
+
+    def __init__(self, engine: Generator, in_use: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+        self._engine = engine
+        self._in_use = in_use
+        self._running: dict[int, asyncio.Task[None]] = {}
+        self._tells: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._hanging_up = False
+
+    def hang_up(self) -> None:
+        """Take nothing more, and end the call when the last generation has ended."""
+        self._hanging_up = True
+        if not self._running:
+            self._tells.put_nowait(None)
+
+    async def serve(self, asks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """Run what is asked for, and yield what is told, until the client hangs up; what still runs then, ends."""
+        reader = asyncio.create_task(self._read(asks))
+        try:
+            while (data := await self._tells.get()) is not None:
+                yield data
+        finally:
+            for task in (reader, *self._running.values()):
+                task.cancel()
+
+    async def _read(self, asks: AsyncIterator[bytes]) -> None:
+        try:
+            async for data in asks:
+                self._take(data)
+        finally:
+            self._tells.put_nowait(None)
+
+    def _take(self, data: bytes) -> None:
+        try:
+            ask = _read_ask(data)
+        except WarmlineError as error:  # whose it was, nobody knows: number 0 is nobody's
+            self._tell(Tell(number=0, error=ErrorInfo(**error.to_dict())))
+            return
+        request = ask.complete or ask.chat
+        running = self._running.get(ask.number)
+        if request is None:
+            if running is not None:
+                running.cancel()
+        elif running is None and not self._hanging_up:
+            task = self._running[ask.number] = asyncio.create_task(self._answer(ask.number, request))
+            task.add_done_callback(lambda _done: self._answered(ask.number))
+
+    def _answered(self, number: int) -> None:
+        del self._running[number]
+        if self._hanging_up:
+            self.hang_up()
+
+    async def _answer(self, number: int, request: CompletionRequest | ChatRequest) -> None:
+        with self._in_use():
+            try:
+                ended = False
+                async with contextlib.aclosing(self._engine.generate(request)) as batches:
+                    async for events in batches:
+                        self._tell(Tell(number=number, events=tuple(events)))
+                        ended = isinstance(events[-1], Done)
+                if not ended:  # else the client would wait for ever
+                    raise BackendError(
+                        "the engine stopped telling about a generation before its end",
+                        code="backend.internal",
+                        remedy="Report this with the log; ask again",
+                    )
+            except WarmlineError as error:
+                self._tell(Tell(number=number, error=ErrorInfo(**error.to_dict())))
+
+    def _tell(self, tell: Tell) -> None:
+        self._tells.put_nowait(encode(tell))
+
+
+def too_large() -> BackendError:
+    """Return the error for a request beyond `MAX_MESSAGE`."""
+    return BackendError(
+        "the request is larger than the engine takes",
+        code="backend.message_size",
+        remedy="Send less text",
+    )

@@ -1,0 +1,68 @@
+"""The ring: excerpts of documents that were just edited or viewed, as context for another one of the same folder.
+
+It only grows at its end, since it stands at the beginning of prompts: whatever changes there costs the KV of all that
+follows. So an excerpt that is much like one which is there already adds nothing, and when there are too many, a whole
+block of the oldest leaves at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from cachetools import LRUCache
+
+from .similarity import similarity
+
+# The same place of a document, somewhat edited; and of two documents, a copy.
+_ALIKE: Final = 0.6
+_COPIED: Final = 0.9
+_FOLDERS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Lines of a document, with the name that stands above them; line ends are ``\\n``."""
+
+    uri: str
+    text: str
+
+
+class Ring:
+    """Excerpts by workspace folder; what is seen in one folder is never context in another.
+
+    Parameters
+    ----------
+    size
+        Tells how many excerpts a folder has at most; asked at each use, so that a setting takes effect.
+    """
+
+    def __init__(self, size: Callable[[], int]) -> None:
+        self._size = size
+        self._folders: LRUCache[str, list[Excerpt]] = LRUCache(_FOLDERS)
+
+    def add(self, folder: str, excerpt: Excerpt) -> bool:
+        """Append an excerpt; False when it is blank or much like one that is there."""
+        size = self._size()
+        if size < 1 or not excerpt.text.strip():
+            return False
+        kept = self._folders.setdefault(folder, [])
+        for each in kept:
+            if similarity(each.text, excerpt.text) >= (_ALIKE if each.uri == excerpt.uri else _COPIED):
+                return False
+        if len(kept) >= size:
+            del kept[: max(1, size // 2, len(kept) - size + 1)]
+        kept.append(excerpt)
+        return True
+
+    def forget(self, uri: str) -> None:
+        """Drop a document's excerpts: it became one from which nothing may be sent."""
+        for folder, kept in list(self._folders.items()):
+            self._folders[folder] = [each for each in kept if each.uri != uri]
+
+    def texts(self, folder: str, uri: str) -> tuple[str, ...]:
+        """Give a folder's excerpts for a prompt about `uri`, oldest first; its own are left out, since it has them."""
+        if self._size() < 1:
+            return ()
+        return tuple(each.text for each in self._folders.get(folder, ()) if each.uri != uri)

@@ -1,0 +1,1 @@
+"""`workspace/executeCommand`: one module a command, or a few that belong together."""

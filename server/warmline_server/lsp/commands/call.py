@@ -1,0 +1,110 @@
+"""One run of a command: its arguments, checked, and whom it tells how it goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lsprotocol import types
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pygls.exceptions import JsonRpcException
+from warmline.errors import ConfigError, WarmlineError
+from warmline.variant import ResolvedVariant
+
+from ...characters import as_message
+from ..documents import Snapshot
+from ..progress import Stream, Token
+from ..variants import Nowhere, Place
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+
+class Arguments(BaseModel):
+    """Base of the commands' arguments: one object, unknown names refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class AboutDocument(Arguments):
+    """A command about a document's workspace."""
+
+    uri: str | None = Field(default=None, max_length=8192)
+
+
+class At(Arguments):
+    """A position as LSP has it."""
+
+    line: int = Field(ge=0)
+    character: int = Field(ge=0)
+
+
+class Span(Arguments):
+    """A range as LSP has it."""
+
+    start: At
+    end: At
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+class Refused(JsonRpcException):
+    """What a client gets in place of a result; it is no fault of the server's, so its log is silent."""
+
+    @classmethod
+    def by(cls, error: WarmlineError) -> Refused:
+        """Make it of a typed error; `data` holds code, message, file, field and remedy."""
+        text = f"{error.message}. {error.remedy}" if error.remedy else error.message
+        return cls(as_message(text), code=types.LSPErrorCodes.RequestFailed.value, data=error.to_dict())
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A command that runs."""
+
+    session: Session
+    given: tuple[Any, ...]
+    work: Token | None = None
+
+    def arguments(self, model: type[A]) -> A:
+        """Read the one object that the command takes; raises `Refused` where it is not as it should be."""
+        try:
+            return model.model_validate(self.given[0] if self.given and self.given[0] is not None else {})
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            where = ".".join(map(str, first["loc"])) or "arguments"
+            raise Refused(as_message(f"{where}: {first['msg']}"), code=types.ErrorCodes.InvalidParams.value) from None
+
+    def stream(self, partial: Token | None = None) -> Stream:
+        """Give what the client is told before the result."""
+        return Stream(self.session.outlet, self.work, partial)
+
+    def place(self, uri: str | None) -> Place:
+        """Find what selects the variant of a document, or, without one, of the document at hand or the workspace.
+
+        Raises
+        ------
+        ConfigError
+            ``config.no_workspace``.
+        """
+        place = self.session.variants.place(uri or self.session.at_hand)
+        if isinstance(place, Nowhere):
+            raise ConfigError(
+                "no workspace selects a variant here",
+                code="config.no_workspace",
+                remedy="Select one: warmline.selectVariant",
+            )
+        return place
+
+    def document(self, uri: str) -> Snapshot:
+        """Give a document as it is now; raises `Refused` where it is not open."""
+        snapshot = self.session.documents.get(uri)
+        if snapshot is None or not snapshot.in_sync:
+            raise Refused("the document is not open", code=types.ErrorCodes.InvalidParams.value)
+        return snapshot
+
+    def variant(self, place: Place, name: str | None) -> ResolvedVariant:
+        """Resolve a place's variant, or the one that was named; errors as in `Variants.resolve`."""
+        variants = self.session.variants
+        return variants.resolve_named(name, place.workspace) if name else variants.resolve(place)

@@ -1,0 +1,162 @@
+"""`warmline.chat` and `warmline.explain`: a conversation with the variant, streamed, bounded, with KV of its own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import Field
+from warmline.errors import BackendError, PromptError
+from warmline.host.wire import ChatRequest, ChatTurn, Delta, Done, Outcome, Started
+from warmline.variant import ResolvedVariant
+
+from ..context_text import about
+from ..conversations import bounded
+from ..progress import Stream, Token
+from .call import AboutDocument, Call, Span
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+MAX_MESSAGE: Final = 1 << 20  # characters: far more than any context holds, far less than a request may be
+# What a token is at least, in characters: a first guess at what fits, the engine says whether it does.
+_CHARACTERS_PER_TOKEN: Final = 3
+_EXPLAIN: Final = "Explain what this code does, briefly."
+
+
+class ChatArguments(AboutDocument):
+    """What `warmline.chat` takes. `conversation` is the client's own name for it; a new one where it is absent.
+
+    With a `uri` of an open document its text around `range` goes along. The text streams to `partialResultToken`.
+    """
+
+    message: str = Field(min_length=1, max_length=MAX_MESSAGE)
+    conversation: str | None = Field(default=None, min_length=1, max_length=200)
+    range: Span | None = None
+    variant: str | None = Field(default=None, max_length=80)
+    restart: bool = Field(default=False, description="Forget what was said before.")
+    partial_result_token: Token | None = Field(default=None, alias="partialResultToken")
+
+
+class ExplainArguments(ChatArguments):
+    """What `warmline.explain` takes: the same, but it asks by itself."""
+
+    message: str = Field(default=_EXPLAIN, min_length=1, max_length=MAX_MESSAGE)
+    uri: str = Field(max_length=8192)
+    range: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer, and how it came about; `started` is None where it ended before it began."""
+
+    started: Started | None
+    done: Done
+
+
+async def chat(call: Call) -> dict[str, Any]:
+    """Say something and answer with the whole answer; it streams meanwhile. Nothing is kept of a cancelled turn."""
+    return await _turn(call, call.arguments(ChatArguments))
+
+
+async def explain(call: Call) -> dict[str, Any]:
+    """Ask what the selected code does; otherwise as `chat`."""
+    return await _turn(call, call.arguments(ExplainArguments))
+
+
+async def _turn(call: Call, given: ChatArguments) -> dict[str, Any]:
+    session = call.session
+    place = call.place(given.uri)
+    variant = call.variant(place, given.variant)
+    name = given.conversation or uuid.uuid4().hex
+    if given.restart:
+        session.conversations.forget(name)
+    conversation = session.conversations.get(name)
+    question = ChatTurn(role="user", content=given.message + await about(session, place, given.uri, given.range))
+    before = (*conversation.turns, question)
+    kept = _bounded(session, variant, before)
+    stream = call.stream(given.partial_result_token)
+    stream.begin(f"{variant.name} answers")
+    try:
+        kept, answer = await _answer(session, variant, name, kept, stream)
+    finally:
+        stream.end()
+    dropped = len(before) - len(kept)
+    if answer.done.outcome not in (Outcome.CANCELLED, Outcome.SUPERSEDED):
+        conversation.turns = (*kept, ChatTurn(role="assistant", content=answer.done.text))
+        conversation.dropped += dropped
+    return {
+        "conversation": name,
+        "variant": variant.name,
+        "identity": answer.started.identity if answer.started else None,
+        "text": answer.done.text,
+        "outcome": str(answer.done.outcome),
+        "reason": answer.started.reason if answer.started else None,
+        "prompt_tokens": answer.started.prompt_tokens if answer.started else 0,
+        "reused_tokens": answer.started.reused_tokens if answer.started else 0,
+        "predicted_tokens": answer.done.predicted_tokens,
+        "total_ms": answer.done.total_ms,
+        "dropped_messages": conversation.dropped,
+        "notice": _notice(dropped),
+    }
+
+
+async def _answer(
+    session: Session, variant: ResolvedVariant, name: str, turns: tuple[ChatTurn, ...], stream: Stream
+) -> tuple[tuple[ChatTurn, ...], Answer]:
+    """Ask, with less and less of the conversation while it does not fit; return what was sent in the end."""
+    while True:
+        request = ChatRequest(
+            client=session.client_id,
+            conversation=name,
+            variant=variant,
+            messages=turns,
+            max_tokens=session.settings.chat.max_tokens,
+        )
+        try:
+            return turns, await ask(session, request, stream)
+        except PromptError as error:
+            if error.code != "prompt.room" or len(turns) < 3:
+                raise
+            turns = turns[max(2, len(turns) // 4 * 2) :]
+
+
+async def ask(session: Session, request: ChatRequest, stream: Stream) -> Answer:
+    """Run one turn; its text goes to the stream as it comes. Cancelling the task stops the decode within a token.
+
+    Raises
+    ------
+    WarmlineError
+        What the engine raises; ``backend.protocol`` when it ends without saying how.
+    """
+    started: Started | None = None
+    events = (await session.engine()).chat(request)
+    try:
+        async for event in events:
+            if isinstance(event, Started):
+                started = event
+                stream.piece({"kind": "started", "variant": request.variant.name, "identity": event.identity})
+            elif isinstance(event, Delta):
+                stream.piece({"kind": "text", "text": event.text})
+            elif isinstance(event, Done):
+                return Answer(started, event)
+    finally:
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()
+    raise BackendError("the engine ended an answer without saying how", code="backend.protocol", remedy="Ask again")
+
+
+def _bounded(session: Session, variant: ResolvedVariant, turns: Sequence[ChatTurn]) -> tuple[ChatTurn, ...]:
+    chat = session.settings.chat
+    room = max(variant.profile.n_ctx - chat.max_tokens, variant.profile.n_ctx // 2) * _CHARACTERS_PER_TOKEN
+    return bounded(turns, chat.history_messages, min(chat.history_characters, room))
+
+
+def _notice(dropped: int) -> str | None:
+    if not dropped:
+        return None
+    messages = f"The oldest {dropped} messages are" if dropped > 1 else "The oldest message is"
+    return f"{messages} no longer part of this conversation: it is longer than what the model can be given."

@@ -1,0 +1,67 @@
+"""The part of a document that goes along with a question: the selection, what is around it, and its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from warmline.errors import ConfigError
+
+from . import uris
+from .documents import LineAndCharacter, Snapshot
+from .markdown import fenced
+from .refusals import SECRET, in_document, path_in
+from .variants import Place
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+class LineRange(Protocol):
+    """A range as LSP has it."""
+
+    @property
+    def start(self) -> LineAndCharacter: ...
+    @property
+    def end(self) -> LineAndCharacter: ...
+
+
+async def about(session: Session, place: Place, uri: str | None, where: LineRange | None) -> str:
+    """Write a document's text as a message to a model has it; nothing for a document that is not open.
+
+    The text stands after the question, so that a conversation only ever grows at its end and its KV stays.
+
+    Raises
+    ------
+    ConfigError
+        ``config.secret``: the file is one of those that hold secrets.
+    """
+    snapshot = session.documents.get(uri) if uri else None
+    if snapshot is None or not snapshot.in_sync:
+        return ""
+    suggesting = session.suggesting
+    if await in_document(snapshot, place, suggesting.settings, suggesting.git) == SECRET:
+        raise ConfigError(
+            "this file may hold secrets: no text of it goes to a model",
+            code="config.secret",
+            remedy="Ask without the file",
+        )
+    name = path_in(place, uris.to_path(snapshot.uri)) or "the document"
+    lines = session.settings.chat.context_lines
+    parts = []
+    if where is None:
+        parts.append((f"{name} begins", snapshot.slice_lines(0, lines)))
+    else:
+        first, last = sorted((where.start.line, where.end.line))
+        half = lines // 2
+        before, after = max(0, first - half), min(snapshot.line_count, last + 1 + half)
+        if lines and (before < first or after > last + 1):
+            parts.append((f"{name}, lines {before + 1} to {after}", snapshot.slice_lines(before, after)))
+        parts.append((f"The selected code, from {name}", _selected(snapshot, where)))
+    return "".join(f"\n\n{title}:\n{fenced(text.rstrip(), snapshot.language_id)}" for title, text in parts if text)
+
+
+def _selected(snapshot: Snapshot, where: LineRange) -> str:
+    ends = sorted((snapshot.offset_at(where.start), snapshot.offset_at(where.end)))
+    if ends[0] == ends[1]:
+        return snapshot.line(snapshot.position_at(ends[0]).line)
+    return snapshot.slice(*ends)
