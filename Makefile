@@ -26,7 +26,7 @@ demo: build/demo.stamp
 build/demo.stamp: $(SOURCES) Makefile | machine
 	@test -x $(DEMO)/bin/python || $(PYTHON) -m venv $(DEMO)
 	@echo 'Installing Warmline (the first time compiles llama.cpp, some minutes)'
-	@$(DEMO)/bin/python $(PIP) install --quiet .
+	@$(DEMO)/bin/python $(PIP) install --quiet '.[openvino]'
 	@$(DEMO)/bin/python $(PIP) install --quiet --no-deps '$(DEMO_BASE)'
 	@touch $@
 
@@ -34,7 +34,7 @@ test: machine
 	@rm -rf $(TEST)
 	@$(PYTHON) -m venv $(TEST)
 	@echo 'Installing Warmline and its tests (the first time compiles llama.cpp, some minutes)'
-	@$(TEST)/bin/python $(PIP) install --quiet '.[dev]'
+	@$(TEST)/bin/python $(PIP) install --quiet '.[dev,openvino]'
 	@$(TEST)/bin/python $(PIP) install --quiet --no-deps '$(DEMO_BASE)'
 	$(TEST)/bin/ruff check .
 	$(TEST)/bin/ruff format --check .

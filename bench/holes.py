@@ -125,7 +125,7 @@ def _hole(source: Source, first: int, last: int, chance: random.Random) -> Hole:
 
 
 def beside(hole: Hole, sources: list[Source], count: int, lines: int, seed: int) -> tuple[str, ...]:
-    """Return excerpts of other files of the folder, as they are in a prompt: what a person has looked at just before."""
+    """Return excerpts of other files of the folder, as prompts have them: what a person has looked at before."""
     from warmline_server.context.excerpts import excerpt
     from warmline_server.lsp.documents import DocumentStore
 

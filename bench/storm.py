@@ -68,6 +68,8 @@ from warmline_server.suggest.pipeline import suggest
 _CANCELLED = -32800  # RequestCancelled in LSP
 _ANSWER_SECONDS = 120.0
 _SAMPLE_SECONDS = 0.25
+# Nothing spares the engine a key: no wait for the next one, nothing kept, nothing decoded ahead.
+EACH_KEY = {"speculate": False, "maxDebounceMs": 0, "reuse": 0, "lines": "several", "contextExcerpts": 0}
 
 
 class Editor:
@@ -98,6 +100,7 @@ class Editor:
             "rootUri": root.as_uri(),
             "workspaceFolders": [folder],
             "capabilities": {"general": general},
+            "initializationOptions": {"suggest": EACH_KEY},
         }
         answer = await editor.request("initialize", parameters)
         if answer["result"]["capabilities"].get("positionEncoding") != "utf-32":

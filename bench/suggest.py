@@ -1,10 +1,10 @@
 """How good suggestions are: holes in real code, filled by three variants of one base.
 
-    python bench/suggest.py [--holes 100] [--seed 1] [--context 0] [--header] [--floor 0] [--quick] [--json]
+    python bench/suggest.py [--holes 100] [--seed 1] [--lines 32] [--context N] [--header] [--floor P] [--json]
 
 Half of the holes are statements in modules of the standard library, half in the canonical solutions of HumanEval's
 tasks; each is cut out from its start or from behind one of its words, up to its end. Every variant gets the same
-holes through what an editor uses (`completion.complete`: window, prompt, decode, filters), on an engine in this process:
+holes through what an editor uses (`completion.complete`: window, prompt, decode, filters), on an engine of its own:
 
 - *base*: SmolLM2-135M-Instruct, which knows no fill-in-the-middle: it sees what stands before the cursor;
 - *prefix only*: the example adapter `fim-python` with `fim.order: prefix-only`;
@@ -13,8 +13,10 @@ holes through what an editor uses (`completion.complete`: window, prompt, decode
 Figures: *exact*: the share of all holes whose first line is exactly what stood there; *edit*: the similarity of the
 first line to it (difflib's ratio, 0 where nothing is shown); *kept*: of what is shown, the share of characters that a
 person would keep, from its start up to the first that is not what stood there; *shown*: the share of holes with a
-suggestion; *ms*: from the question to the answer, prompts not warm. `--context N` gives N excerpts of other files of
-the folder, `--header` names the file in the prompt, `--floor P` hides suggestions of a lower mean token probability.
+suggestion; *ms*: from the question to the answer, with nothing of the prompt warm. The model gets `--lines` lines
+before the cursor and a quarter of them behind it; an editor's window has 256, most of it warm while a person types.
+`--context N` gives N excerpts of other files of the folder, `--header` names the file in the prompt, `--floor P` hides
+suggestions of a lower mean token probability.
 
 Target: *fim* has more exact first lines than *prefix only*.
 """
@@ -22,9 +24,7 @@ Target: *fim* has more exact first lines than *prefix only*.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import difflib
-import os
 import statistics
 import sys
 import tempfile
@@ -42,6 +42,7 @@ from rich.table import Table
 from warmline.backends.base import default_threads
 from warmline.host.local import LocalEngine
 from warmline.prompts.fim import FimProfile, FimTokens
+from warmline.prompts.window import WindowLimits
 from warmline.variant import ResolvedVariant
 from warmline_server.completion import Completion, complete
 from warmline_server.context.excerpts import header
@@ -86,13 +87,13 @@ def judge(hole: Hole, result: Completion) -> Judged:
     """Compare a suggestion with what stood there."""
     text = result.text or ""
     first = text.split("\n", 1)[0].rstrip()
-    same = os.path.commonprefix([text, hole.wanted])
+    kept = next((at for at, (mine, theirs) in enumerate(zip(text, hole.wanted, strict=False)) if mine != theirs), None)
     return Judged(
         kind=hole.source.kind,
         shown=bool(text),
         exact=bool(text) and first == hole.first_line,
         edit=difflib.SequenceMatcher(None, first, hole.first_line, autojunk=False).ratio() if text else 0.0,
-        kept=len(same) / len(text) if text else 0.0,
+        kept=(min(len(text), len(hole.wanted)) if kept is None else kept) / len(text) if text else 0.0,
         ms=result.total_ms,
         reason=result.reason,
         probability=result.mean_probability,
@@ -143,7 +144,7 @@ async def run(options: argparse.Namespace, say: Callable[[str], None]) -> dict[s
     )
     return {
         **context_of(options, (options.model or demo_model()).resolve(), default_threads()),
-        **{name: getattr(options, name) for name in ("seed", "context", "header", "floor")},
+        **{name: getattr(options, name) for name in ("seed", "lines", "context", "header", "floor")},
         "rows": rows,
         "holes": every,
         "targets": [missing.as_json()],
@@ -175,6 +176,7 @@ async def _fill(
         document=f"{number}",
         language="python",
         path=hole.source.name,
+        limits=WindowLimits(prefix_lines=options.lines, suffix_lines=options.lines // 4, step=options.lines // 4),
         context=texts,
         header=header(hole.source.name, "python") if options.header or texts else "",
         min_probability=options.floor or 1e-9,  # so that the probabilities are told
@@ -201,14 +203,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--holes", type=int, default=100, help="holes, half of them in HumanEval (100)")
     parser.add_argument("--seed", type=int, default=1, help="which holes (1)")
+    parser.add_argument("--lines", type=int, default=32, help="lines before the cursor that the model gets (32)")
     parser.add_argument("--context", type=int, default=0, help="excerpts of other files in the prompt (0)")
     parser.add_argument("--context-lines", type=int, default=32, help="lines of one excerpt (32)")
     parser.add_argument("--header", action="store_true", help="name the file in the prompt")
     parser.add_argument("--floor", type=float, default=0.0, help="least mean probability of a token (0)")
-    add_context_options(parser, n_predict=48)
+    add_context_options(parser, n_predict=32)
     options = parser.parse_args(arguments)
     if options.quick:
-        options.holes = 4
+        options.holes, options.lines = 4, 16
     return run_and_show(options, run, show, strict=not options.quick)
 
 

@@ -21,7 +21,8 @@ class Limits:
     """What ends a generation besides the model's own end tokens; times in milliseconds, None for no limit.
 
     `probabilities` has the sink told how probable each token was, which costs a pass over the vocabulary for each.
-    `json_schema` holds the text to it (`Session.new_sampler`).
+    `json_schema` holds the text to it (`Session.new_sampler`). With `first_rank` the text begins with the token that so
+    many are more probable than, those that end it left out: it is another one than with any other rank.
     """
 
     max_tokens: int
@@ -31,6 +32,7 @@ class Limits:
     max_predict_ms: int | None = None
     probabilities: bool = False
     json_schema: str | None = None
+    first_rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,9 @@ def generate(
             prefill = session.prefill(prompt, abort)
             for _ in prefill.batches:
                 yield
-            token = sampler.pick()  # some backends compute the last of the prompt here
+            token = (
+                _ranked(session, limits) if limits.first_rank else sampler.pick()
+            )  # some backends compute the last of the prompt here
         if abort.is_set():
             raise Aborted(abort.reason)
         sink.started(prefill.reused)
@@ -107,6 +111,13 @@ def generate(
         return Result(abort.reason or DEADLINE, output.finish(), predicted)
     finally:
         sampler.close()
+
+
+def _ranked(session: Session, limits: Limits) -> int:
+    """Return the token of the limits' rank by the latest logits; the lower id first among equals."""
+    order = (-session.logits()).argsort(kind="stable")
+    most = limits.first_rank + len(limits.stop_ids) + 1
+    return int([token for token in order[:most] if int(token) not in limits.stop_ids][limits.first_rank])
 
 
 @contextmanager

@@ -194,6 +194,36 @@ _CONVERT = _section(
     ("write", "artifacts.convert:_replacing", "The file is written whole or not at all."),
 )
 
+_IMPORT = _section(
+    "artifact.import",
+    "artifacts.openvino_ir",
+    (
+        "architecture",
+        "plan_import",
+        "OpenVINO GenAI's reader knows the architecture, or it would build another network.",
+    ),
+    ("rope", "_check_rope", "A stretched rotary embedding would be left out in silence."),
+    ("tensor", "_vectors", "Every weight of the GGUF has its place in the network."),
+    ("type", "importing.weights:GGUFWeights._values", "Weights are of types whose values can be computed."),
+    ("not_finite", "importing.weights:GGUFWeights._values", "One NaN makes all of the model's output NaN."),
+    ("reader", "importing.worker:_read", "What GenAI's reader cannot read is said in its own words."),
+    ("network", "importing.graph:assign", "The network has as many products as the GGUF has weights, of their shapes."),
+    ("differs", "importing.graph:check_is", "A weight that is not the GGUF's is not given its name, nor kept."),
+    ("time", "importing.process:import_gguf", "Native code that hangs is ended."),
+    ("crashed", "importing.process:import_gguf", "Native code that crashes takes nothing with it."),
+)
+
+_OPENVINO = _section(
+    "artifact.openvino",
+    "backends.openvino_names",
+    ("xml", "read_network", "The network's file is read within limits, and defines no entities."),
+    ("unmatched", "_check_all_there", "A factor that acts on nothing would be left out in silence."),
+    ("ambiguous", "_check_alone", "A factor acts on one product, not on each whose name holds its own."),
+    ("width", "_check_width", "Factors have the widths of the weight that they act on."),
+    ("tokenizer", "backends.openvino_vocabulary:Vocabulary", "Without a tokenizer text cannot become tokens."),
+    ("config", "backends.openvino_facts:FolderConfig", "Configs are JSON within limits."),
+)
+
 _STORE = _section(
     "store",
     "shelf",
@@ -268,6 +298,8 @@ SECTIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "PEFT folders": _PEFT,
     "Safetensors headers": _SAFETENSORS,
     "Conversion for llama.cpp": _CONVERT,
+    "Import for OpenVINO": _IMPORT,
+    "OpenVINO folders, and adapters against them": _OPENVINO,
     "The store": _STORE,
     "Trust": _TRUST,
     "Variants": _VARIANT,

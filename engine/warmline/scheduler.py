@@ -23,6 +23,9 @@ PREEMPTED: Final = "preempted"
 STOPPING: Final = "stopping"
 FAILED: Final = "failed"
 
+# Characters at a prompt's end that two requests of one typist may differ in.
+_TYPED_LAST: Final = 256
+
 _log = logging.getLogger(__name__)
 
 Work = Generator[None, None, None]
@@ -50,6 +53,8 @@ class Job:
         Jobs with the same key supersede each other; None for work that nothing supersedes.
     client
         Who asked, for fairness.
+    prompt
+        What the prompt is made of: all that has to be equal for KV to be shared, and the text that grows at its end.
     """
 
     def __init__(
@@ -60,8 +65,10 @@ class Job:
         *,
         client: str = "",
         priority: Priority = Priority.COMPLETION,
+        prompt: tuple[Hashable, str] | None = None,
     ) -> None:
         self.dropped = dropped
+        self.prompt = prompt
         self.key = key
         self.client = client
         self.priority = priority
@@ -77,11 +84,22 @@ class Job:
             self._steps = self._work(self.abort)
         return next(self._steps, _END) is not _END
 
-    def drop(self, reason: str) -> None:
-        """Stop the job, running or not, and say so once."""
+    def drop(self, reason: str, successor: Job | None = None) -> None:
+        """Stop the job, running or not, and say so once.
+
+        A native call under way is stopped inside, unless it works for a prompt that the successor shares: a batch of a
+        long prefill that was thrown away at each keystroke would never get done.
+        """
         if not self.abort.is_set():
-            self.abort.set(reason)
+            self.abort.set(reason, after_call=successor is not None and successor.shares(self))
             self.dropped(reason)
+
+    def shares(self, other: Job) -> bool:
+        """Tell whether this job's prompt begins as the other's does, but for what was typed last."""
+        if self.prompt is None or other.prompt is None or self.prompt[0] != other.prompt[0]:
+            return False
+        settled = len(other.prompt[1]) - _TYPED_LAST
+        return settled > 0 and self.prompt[1].startswith(other.prompt[1][:settled])
 
 
 _END: Final = object()
@@ -119,7 +137,7 @@ class Scheduler:
                 self._waiting.append(job)
                 self._wake.notify()
         for other, reason in dropped:
-            other.drop(reason)
+            other.drop(reason, job)
 
     def cancel(self, job: Job) -> None:
         """Take a job back: it leaves the queue, or stops within one token."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from .errors import ConfigError
-from .filemodel import BACKENDS, FileModel, load_file, parse
+from .filemodel import BACKENDS, Backend, FileModel, load_file, parse
 
 SETTINGS_FILE: Final = "config.json"
 _FALLBACK: Final = "default"
@@ -26,6 +26,9 @@ class Settings(FileModel):
         default=None,
         alias="default-variant",
         description="Variant of documents outside a workspace; unset: the one called `default`, if there is one.",
+    )
+    backend: Backend = Field(
+        default="llama", description="Which one runs a variant that both have under one name: `llama` or `openvino`."
     )
     download_path: Folder | None = Field(
         default=None,
@@ -46,6 +49,9 @@ class Settings(FileModel):
     )
     resident_bases: Annotated[int, Field(ge=1, le=16)] = Field(
         default=2, alias="resident-bases", description="Bases in memory at most; memory may allow fewer."
+    )
+    warm_pipelines: Annotated[int, Field(ge=1, le=16)] = Field(
+        default=1, alias="warm-pipelines", description="OpenVINO identities in memory; each has its own weights."
     )
     engine_idle_seconds: Annotated[int, Field(ge=0, le=10**7)] = Field(
         default=900, alias="engine-idle-seconds", description="The engine leaves after so long without use; 0: never."
@@ -70,7 +76,7 @@ class Settings(FileModel):
 def setting_names() -> dict[str, str]:
     """Return the names that people type, and the fields they mean."""
     fields = Settings.model_fields.items()
-    return {info.alias: field for field, info in fields if info.alias and not info.alias.startswith("$")}
+    return {info.alias or field: field for field, info in fields if not (info.alias or "").startswith("$")}
 
 
 def settings_file(home: Path) -> Path:

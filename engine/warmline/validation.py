@@ -118,10 +118,19 @@ def check_digest(found: str, expected: str | None, file: str) -> None:
         )
 
 
-def check_declared_base(name: str, declared: DeclaredBase, base_digest: str, file: str, *, strict: bool) -> None:
+def check_declared_base(
+    name: str,
+    declared: DeclaredBase,
+    base_digest: str,
+    file: str,
+    *,
+    strict: bool,
+    sources: frozenset[str] = frozenset(),
+) -> None:
     """The adapter was made for this base, by digest; without one, a curated adapter is refused (`strict`).
 
-    A user's own adapter without a digest passes: it is shown as *unverified*. Names alone prove nothing.
+    A user's own adapter without a digest passes: it is shown as *unverified*. Names alone prove nothing. One that was
+    made for what the base says that it was made of (`sources`) passes too, unless it is curated.
     """
     if declared.digest is None:
         if strict:
@@ -132,7 +141,7 @@ def check_declared_base(name: str, declared: DeclaredBase, base_digest: str, fil
                 remedy="Ask the curator for an entry with the base's digest, or install it as your own",
             )
         return
-    if declared.digest != base_digest:
+    if declared.digest != base_digest and (strict or declared.digest not in sources):
         raise ArtifactError(
             f"adapter `{name}` was made for another base: {declared.name or 'unnamed'} ({short(declared.digest)}), "
             f"not {short(base_digest)}",
@@ -142,9 +151,13 @@ def check_declared_base(name: str, declared: DeclaredBase, base_digest: str, fil
         )
 
 
-def effective_scale(scale: Fraction, alpha: float | None, rank: int) -> Fraction:
+def effective_scale(scale: Fraction | int, alpha: float | None, rank: int) -> Fraction:
     """Return scale * alpha / rank, exactly (alpha / rank is 1 without an alpha); it must be finite as a float."""
-    effective = scale * (Fraction(alpha) / rank if alpha else Fraction(1))
+    return checked_scale(Fraction(scale) * (Fraction(alpha) / rank if alpha else 1))
+
+
+def checked_scale(effective: Fraction) -> Fraction:
+    """Return an effective scale; it must be finite as a float (``artifact.adapter.scale``)."""
     try:
         finite = math.isfinite(float(effective))
     except OverflowError:

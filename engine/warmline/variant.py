@@ -39,6 +39,7 @@ __all__ = [
     "KVType",
     "Model",
     "Name",
+    "OpenVinoProfile",
     "Overrides",
     "Profile",
     "ResolvedAdapter",
@@ -73,10 +74,6 @@ def _checked_scale(value: Decimal) -> Decimal:
 Scale = Annotated[Decimal, Field(allow_inf_nan=False), AfterValidator(_checked_scale)]
 
 
-# Low enough that an alternative is still likely, high enough that the second-best token is often taken.
-_ALTERNATIVES: Final = 0.7
-
-
 class Sampling(Model):
     """How tokens are picked. Temperature 0 is greedy: the most probable token, the lowest id on a tie."""
 
@@ -85,12 +82,19 @@ class Sampling(Model):
     top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.9
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
 
-    def alternative(self, number: int) -> Sampling:
-        """Return how an alternative is drawn: number 0 is this, any other has its own seed and is never greedy."""
-        if number == 0:
-            return self
-        temperature = self.temperature or _ALTERNATIVES
-        return self.model_copy(update={"temperature": temperature, "seed": (self.seed + number) % 2**32})
+
+class OpenVinoProfile(Model):
+    """What OpenVINO alone is told."""
+
+    device: Annotated[str, Field(pattern=r"^[A-Z]{3,8}(\.[0-9]{1,2})?$")] = Field(
+        default="CPU", description="Where the model runs: `CPU`, `GPU`, `NPU`, or one of several by number (`GPU.1`)."
+    )
+    precise: bool = Field(
+        default=True, description="Compute what the model says, in place of the plugin's faster roundings."
+    )
+    prompt_lookup: bool = Field(
+        default=False, description="Guess tokens from the prompt's own text and check several at once."
+    )
 
 
 class Profile(Model):
@@ -112,6 +116,7 @@ class Profile(Model):
         default=64, description="Most tokens that one completion decodes."
     )
     sampling: Sampling = Sampling()
+    openvino: OpenVinoProfile = OpenVinoProfile()
 
 
 class BaseRef(Model):

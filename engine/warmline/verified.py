@@ -6,30 +6,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from cachetools import LRUCache
 
-from .artifacts.gguf import GGUFHeader, read_header
-from .artifacts.lora import AdapterSummary, read_adapter
+from .backends import openvino_native
 from .backends.base import AdapterOnDisk, Backend, BaseFacts, ContextConfig
-from .capacity import Capacity, default_budget, measure
-from .digests import DigestCache, bytes_digest, open_regular, short
+from .capacity import Capacity
+from .digests import DigestCache, bytes_digest, short
 from .errors import BackendError, PromptError, TrustError, VariantError, WarmlineError
 from .filemodel import Trust
 from .host.wire import AdapterStatus, BackendStatus, BaseStatus, ContextStatus, VariantStatus
 from .identity import AdapterIdentity, Identity, exact_decimal
 from .prompts.chat import ChatTemplate, choose_template
 from .prompts.fim import FimFormat, choose_fim
-from .validation import (
-    CheckedAdapter,
-    check_declared_base,
-    check_digest,
-    check_gguf_adapter,
-    effective_scale,
-    read_base,
-)
+from .validation import check_declared_base, check_digest, checked_scale
 from .variant import ResolvedAdapter, ResolvedBase, ResolvedVariant
+from .verified_files import KnownAdapter, VariantFiles
+from .verified_gguf import GGUFFiles
 
 _REMEMBERED: Final = 64
 
@@ -39,16 +34,20 @@ class VerifiedAdapter:
     """An adapter whose bytes are known and fit the base. `effective_scale` = scale * alpha / rank, exactly."""
 
     spec: ResolvedAdapter
-    summary: AdapterSummary
-    digest: str
+    known: KnownAdapter
     effective_scale: Fraction
     declared_base_matches: bool
-    zero_pairs: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Digest of the weights."""
+        return self.known.digests[0]
 
     @property
     def on_disk(self) -> AdapterOnDisk:
-        """What the backend loads; the native library itself multiplies by alpha / rank."""
-        return AdapterOnDisk(self.spec.name, self.spec.path, self.digest, float(self.spec.scale))
+        """What the backend loads, with the scale that its native call wants."""
+        scale = float(Fraction(self.spec.scale) * self.known.native_factor)
+        return AdapterOnDisk(self.spec.name, self.known.path, self.digest, scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +64,11 @@ class Verified:
     context: ContextConfig
     clamped: bool
     capacity: Capacity | None = None
+
+    @property
+    def base_bytes(self) -> int:
+        """Bytes of the base's weights on disk."""
+        return 0 if self.capacity is None else self.capacity.base_bytes
 
     def status(self, effects: dict[str, float] | None = None) -> VariantStatus:
         """Describe the variant for people; `effects` maps adapter digests to probe results."""
@@ -91,10 +95,10 @@ class Verified:
                     verified=adapter.declared_base_matches,
                     source=adapter.spec.source,
                     declared_base=adapter.spec.declared_base.name or "",
-                    rank=adapter.summary.rank,
-                    alpha=adapter.summary.alpha,
+                    rank=adapter.known.rank,
+                    alpha=adapter.known.alpha,
                     effect=effects.get(adapter.digest),
-                    zero_pairs=len(adapter.zero_pairs),
+                    zero_pairs=len(adapter.known.zero_pairs),
                 )
                 for adapter, known in zip(self.adapters, identity.adapters, strict=True)
             ),
@@ -114,21 +118,28 @@ class Verifier:
     Parameters
     ----------
     backend
-        The library that will run them: its version and its reading of the vocabulary are identity.
+        The library that runs variants of llama.cpp: its version and its reading of the vocabulary are identity.
     digests
         Content digests.
     approved
         Tells whether the user approved a digest; asked for artifacts that a workspace brings.
+    openvino
+        The library that runs variants of OpenVINO, if it is there.
     """
 
-    def __init__(self, backend: Backend, digests: DigestCache, approved: Callable[[str], bool]) -> None:
-        self._backend = backend
+    def __init__(
+        self,
+        backend: Backend,
+        digests: DigestCache,
+        approved: Callable[[str], bool],
+        *,
+        openvino: Backend | None = None,
+    ) -> None:
+        self._backends = {"llama": backend} | ({"openvino": openvino} if openvino is not None else {})
         self._digests = digests
         self._approved = approved
-        self._headers: LRUCache[str, GGUFHeader] = LRUCache(_REMEMBERED)
-        self._capacities: LRUCache[tuple[str, int, int, str, str], Capacity] = LRUCache(_REMEMBERED)
+        self._files: dict[str, VariantFiles] = {"llama": GGUFFiles(digests)}
         self._templates: LRUCache[str, bool] = LRUCache(_REMEMBERED)
-        self._adapters: LRUCache[tuple[str, str], CheckedAdapter] = LRUCache(_REMEMBERED)
         self._verified: LRUCache[tuple[ResolvedVariant, tuple[str, ...]], Verified] = LRUCache(_REMEMBERED)
 
     def verify(self, variant: ResolvedVariant) -> Verified:
@@ -143,42 +154,36 @@ class Verifier:
         known = self._verified.get((variant, digests)) if digests is not None else None
         if known is None:
             known = self._verify(variant)
-            found = (known.identity.base, *(adapter.digest for adapter in known.adapters))
+            found = (known.identity.base, *(digest for one in known.adapters for digest in one.known.digests))
             self._verified[variant, found] = known
         return known
 
     def _digests_now(self, variant: ResolvedVariant) -> tuple[str, ...] | None:
         """Return the digests of the approved files as they are now; None when it takes more than a look at them."""
-        found = []
+        found: list[str] = []
         try:
+            files = self._files_of(variant)
             for artifact in _artifacts(variant):
-                with open_regular(artifact.path) as fd:
-                    digest = self._digests.known(fd)
-                if digest is None or (artifact.workspace and not self._approved(digest)):
+                digests = files.known(artifact)
+                if digests is None or (artifact.workspace and not self._approved(digests[0])):
                     return None
-                found.append(digest)
+                found += digests
         except (WarmlineError, OSError):
             return None  # `_verify` says what is wrong
         return tuple(found)
 
     def _verify(self, variant: ResolvedVariant) -> Verified:
-        if variant.backend != "llama":
-            raise BackendError(
-                f"the backend `{variant.backend}` is not available",
-                code="backend.unavailable",
-                file=variant.file,
-                field="backend",
-                remedy="Use backend `llama`",
-            )
+        backend = self._backend(variant)
+        files = self._files_of(variant)
         with _blamed(variant, "base"):
-            base_digest = self._base(variant.base)
+            base_digest = files.base(variant.base, partial(self._admit, variant.base))
         adapters = []
         for index, spec in enumerate(variant.adapters):
             with _blamed(variant, f"adapters[{index}]"):
-                adapters.append(self._adapter(spec, base_digest))
+                adapters.append(self._adapter(spec, base_digest, files))
         _check_unlike(variant, adapters)
         with _blamed(variant, "base"):
-            facts = self._backend.facts(variant.base.path, base_digest)
+            facts = backend.facts(variant.base.path, base_digest)
         profile = variant.profile
         with _blamed(variant, "profile"):
             fim = choose_fim(profile.fim, facts.fim_tokens, facts.lookup, facts.end_of_generation)
@@ -186,11 +191,10 @@ class Verifier:
             if source == "profile":
                 self._check_template(template)
             bos = _bos(variant, facts)
-        n_ctx = min(profile.n_ctx, facts.n_ctx_train)
-        context = ContextConfig(n_ctx=n_ctx, type_k=profile.type_k, type_v=profile.type_v)
+            context = files.context(profile, facts)
         identity = Identity(
-            backend=self._backend.name,
-            backend_version=self._backend.version,
+            backend=backend.name,
+            backend_version=backend.version,
             base=base_digest,
             adapters=tuple(
                 AdapterIdentity(
@@ -203,46 +207,46 @@ class Verifier:
             fim=fim.canonical(),
             context=context.identity,
         )
-        capacity = self._capacity(base_digest, adapters, profile.n_ctx, facts.n_ctx_train, context)
-        clamped = n_ctx < profile.n_ctx
+        adapter_bytes = sum(adapter.known.nbytes for adapter in adapters)
+        capacity = files.capacity(base_digest, adapter_bytes, profile, facts, context)
+        clamped = context.n_ctx < profile.n_ctx
         return Verified(variant, identity, tuple(adapters), facts, fim, source, bos, context, clamped, capacity)
 
     def hash_files(self, variant: ResolvedVariant) -> None:
         """Hash what is not in the cache of what a variant names; errors are left to `verify`."""
-        for artifact in _artifacts(variant):
-            with suppress(WarmlineError, OSError), open_regular(artifact.path) as fd:
-                if not self._digests.knows(fd):
-                    read_header(fd)
-                    self._digests.digest_descriptor(fd)
+        with suppress(WarmlineError, OSError):
+            files = self._files_of(variant)
+            for artifact in _artifacts(variant):
+                with suppress(WarmlineError, OSError):
+                    for path in files.paths(artifact):
+                        files.hash(path)
 
     def is_quick(self, variant: ResolvedVariant) -> bool:
         """Tell whether `verify` has nothing to hash."""
         try:
-            for artifact in _artifacts(variant):
-                with open_regular(artifact.path) as fd:
-                    if not self._digests.knows(fd):
-                        return False
+            files = self._files_of(variant)
+            return all(files.known(artifact) is not None for artifact in _artifacts(variant))
         except (WarmlineError, OSError):
-            pass  # `verify` says at once what is wrong
-        return True
+            return True  # `verify` says at once what is wrong
 
-    def _capacity(
-        self, base: str, adapters: list[VerifiedAdapter], n_ctx: int, n_ctx_train: int, context: ContextConfig
-    ) -> Capacity:
-        adapter_bytes = sum(adapter.summary.nbytes for adapter in adapters)
-        key = (base, adapter_bytes, n_ctx, context.type_k, context.type_v)
-        known = self._capacities.get(key)
-        if known is None:
-            known = self._capacities[key] = measure(
-                self._headers[base],
-                n_ctx=n_ctx,
-                n_ctx_train=n_ctx_train,
-                type_k=context.type_k,
-                type_v=context.type_v,
-                adapter_bytes=adapter_bytes,
-                budget_bytes=default_budget(),
+    def _backend(self, variant: ResolvedVariant) -> Backend:
+        found = self._backends.get(variant.backend)
+        if found is None:
+            raise BackendError(
+                f"the backend `{variant.backend}` is not available here",
+                code="backend.unavailable",
+                file=variant.file,
+                field="backend",
+                remedy=f"Add it: {openvino_native.INSTALL}; or use a variant of the backend `llama`",
             )
-        return known
+        return found
+
+    def _files_of(self, variant: ResolvedVariant) -> VariantFiles:
+        if variant.backend == "openvino" and "openvino" not in self._files:
+            from .verified_openvino import FolderFiles  # NumPy and more, for those who have such variants
+
+            self._files["openvino"] = FolderFiles(self._digests)
+        return self._files[variant.backend]
 
     def _check_template(self, text: str) -> None:
         # The base's own template is compiled when somebody chats: completions do not need it.
@@ -251,33 +255,17 @@ class Verifier:
             ChatTemplate(text)
             self._templates[digest] = True
 
-    def _base(self, base: ResolvedBase) -> str:
-        with open_regular(base.path) as fd:
-            if not self._digests.knows(fd):
-                read_header(fd, label=str(base.path))
-            digest = self._digests.digest_descriptor(fd)
-            check_digest(digest, base.digest, str(base.path))
-            self._check_approved(base, digest)
-            if digest not in self._headers:
-                self._headers[digest] = read_base(fd, label=str(base.path))
-        return digest
-
-    def _adapter(self, spec: ResolvedAdapter, base_digest: str) -> VerifiedAdapter:
-        with open_regular(spec.path) as fd:
-            if not self._digests.knows(fd):
-                read_adapter(fd, label=str(spec.path))  # what is no adapter is not worth hashing
-            digest = self._digests.digest_descriptor(fd)
-            check_digest(digest, spec.digest, str(spec.path))
-            self._check_approved(spec, digest)
-            checked = self._adapters.get((base_digest, digest))
-            if checked is None:
-                checked = check_gguf_adapter(fd, self._headers[base_digest], label=str(spec.path))
-                self._adapters[base_digest, digest] = checked
+    def _adapter(self, spec: ResolvedAdapter, base_digest: str, files: VariantFiles) -> VerifiedAdapter:
+        known = files.adapter(spec, base_digest, partial(self._admit, spec))
         strict = spec.trust is Trust.CURATED
-        check_declared_base(spec.name, spec.declared_base, base_digest, str(spec.path), strict=strict)
-        effective = effective_scale(Fraction(spec.scale), checked.summary.alpha, checked.summary.rank)
-        matches = spec.declared_base.digest == base_digest
-        return VerifiedAdapter(spec, checked.summary, digest, effective, matches, checked.zero_pairs)
+        declared, sources = spec.declared_base, files.sources(base_digest)
+        check_declared_base(spec.name, declared, base_digest, str(spec.path), strict=strict, sources=sources)
+        effective = checked_scale(Fraction(spec.scale) * known.factor)
+        return VerifiedAdapter(spec, known, effective, declared.digest == base_digest)
+
+    def _admit(self, artifact: ResolvedBase | ResolvedAdapter, digest: str) -> None:
+        check_digest(digest, artifact.digest, str(artifact.path))
+        self._check_approved(artifact, digest)
 
     def _check_approved(self, artifact: ResolvedBase | ResolvedAdapter, digest: str) -> None:
         if artifact.workspace and not self._approved(digest):

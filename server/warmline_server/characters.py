@@ -28,6 +28,7 @@ def escape_invisible(text: str) -> str:
 def as_message(text: str) -> str:
     """Make one line for a dialog or a log out of text that may come from artifacts.
 
-    VS Code makes links and commands of ``[label](target)`` in messages; a space between the two parts takes that away.
+    VS Code makes links and commands of ``[label](target)`` in messages and icons of ``$(name)`` in code lenses; a space
+    between the two parts takes that away.
     """
-    return escape_invisible(" ".join(text.split())).replace("](", "] (")
+    return escape_invisible(" ".join(text.split())).replace("](", "] (").replace("$(", "$ (")

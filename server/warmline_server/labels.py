@@ -13,10 +13,10 @@ def vouched(trust: str, *, verified: bool) -> str:
     return trust if verified else f"{trust}, unverified"
 
 
-def warmth(reason: str, reused: int, prompt: int) -> str:
+def warmth(reason: str, reused: int, prompt: int, *, estimated: bool = False) -> str:
     """Say how much of a prompt's KV was there, and why not more; `reason` is that of `wire.Started`."""
     kind, _, detail = reason.partition(":")
-    there = f"{reused} of {prompt} tokens were there"
+    there = f"{reused} of {prompt} tokens were there{' (estimated)' if estimated else ''}"
     if kind == "warm":
         return f"warm: {there}"
     if kind == "prefix":

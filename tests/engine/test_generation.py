@@ -125,3 +125,28 @@ def test_what_is_known_is_told_before_the_next_token_is_computed() -> None:
         pauses += 1
         assert heard.untold == 0
     assert pauses >= len("".join(heard.pieces)) - 1 == 8
+
+
+def test_probabilities_are_told_of_the_texts_tokens_if_asked_for() -> None:
+    told: list[float | None] = []
+
+    class Listening(Heard):
+        def picked(self, probability: float | None) -> None:
+            told.append(probability)
+
+    for asked in (False, True):
+        limits = Limits(max_tokens=9, stop_ids=frozenset({0}), probabilities=asked)
+        ended(
+            generate(FakeSession(99, [1, 2, 3, 0]), lambda t: bytes([t]), [1], limits, Sampling(), Abort(), Listening())
+        )
+        assert told == ([0.5, 0.25, 0.5] if asked else [])
+
+
+def test_a_rank_begins_with_another_token_and_never_ends_at_once() -> None:
+    def begun(rank: int, *stops: int) -> str:
+        limits = Limits(max_tokens=1, stop_ids=frozenset({0, *stops}), first_rank=rank)
+        session = FakeSession(99, list(b"a\0"))
+        return ended(generate(session, lambda t: bytes([t]), [1], limits, Sampling(), Abort(), Heard())).text
+
+    assert [begun(rank) for rank in range(3)] == ["a", "b", "c"]
+    assert begun(1, ord("b")) == "c"

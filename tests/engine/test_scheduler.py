@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -204,3 +205,47 @@ def test_a_job_that_raises_is_told_and_the_thread_lives_on(scheduler: Scheduler)
     scheduler.submit(after.job)
     ended(after)
     assert log == ["failed", "after began", "after ended"]
+
+
+LONG = "".join(f"line {number}\n" for number in range(200))
+
+
+def native_call_goes_on(job: Job) -> bool:
+    return (ctypes.c_char * 2).from_address(job.abort.address).raw[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "goes_on"),
+    [
+        (("v", LONG), ("v", LONG + "x"), True),
+        (("v", LONG), ("v", LONG[:-40] + "y"), True),  # typed at the end, deleted at the end
+        (("v", LONG), ("w", LONG + "x"), False),  # another variant, another suffix
+        (("v", LONG), ("v", LONG[300:] + "x"), False),  # the window has moved
+        (("v", "short"), ("v", "short x"), False),  # little work to lose
+        (None, ("v", LONG), False),
+        (("v", LONG), None, False),
+    ],
+)
+@pytest.mark.parametrize("priority", [Priority.COMPLETION, Priority.PREWARM])
+def test_a_batch_that_the_next_request_needs_is_not_thrown_away(
+    scheduler: Scheduler, older: Any, newer: Any, goes_on: bool, priority: Priority
+) -> None:
+    log: list[str] = []
+    first = Work(log, "first", "k" if priority is Priority.COMPLETION else "p", prompt=older, priority=priority)
+    second = Work(log, "second", "k", prompt=newer)
+    scheduler.submit(first.job)
+    assert first.began.wait(10)
+    scheduler.submit(second.job)
+    assert first.job.abort.is_set()  # it ends where it looks next, whatever the native call does
+    assert native_call_goes_on(first.job) is goes_on
+    second.end.set()
+    ended(first, second)
+
+
+def test_who_takes_a_job_back_stops_the_native_call_too(scheduler: Scheduler) -> None:
+    work = Work([], "only", "k", prompt=("v", LONG))
+    scheduler.submit(work.job)
+    assert work.began.wait(10)
+    scheduler.cancel(work.job)
+    assert not native_call_goes_on(work.job)
+    ended(work)

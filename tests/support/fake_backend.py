@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import gguf_writer as writer
+import numpy as np
+from numpy.typing import NDArray
 from warmline.artifacts.gguf import read_header
 from warmline.backends.base import Abort, Aborted, AdapterOnDisk, BaseFacts, ContextConfig, Prefill
 from warmline.errors import BackendError
@@ -88,6 +90,13 @@ class FakeSession:
     def pick(self) -> int:
         self.decodes += 1
         return self.script[(self.decodes - 1) % len(self.script)]
+
+    def logits(self) -> NDArray[np.float32]:
+        # The script's first letter is the most probable, then those after it in the alphabet.
+        values = np.zeros(256, np.float32)
+        for rank in range(8):
+            values[(self.script[0] + rank) % 256] = 8 - rank
+        return values
 
     def probability(self, token: int) -> float:
         return 0.5 if token % 2 else 0.25

@@ -37,32 +37,44 @@ def check_schema(text: str) -> dict[str, Any]:
     """
     raw = text.encode("utf-8", "replace")
     if len(raw) > MAX_BYTES:
-        raise _error(f"the schema has {len(raw)} bytes, the limit is {MAX_BYTES}", "")
+        raise refused(f"the schema has {len(raw)} bytes, the limit is {MAX_BYTES}", "")
     try:
         schema = parse_object(raw, max_depth=MAX_DEPTH, max_containers=MAX_CONTAINERS, floats=True)
     except BadJSON as error:
-        raise _error(error.message, error.key or "") from None
+        raise refused(error.message, error.key or "") from None
     if not schema.keys() & _HELD:
-        raise _error("the schema asks for nothing", "")
+        raise refused("the schema asks for nothing", "")
     for place, part in _parts(schema, ""):
         _check_part(part, place)
     return schema
 
 
+def grammar(json_schema: str) -> str:
+    """Write a JSON schema as a grammar in GBNF, which both libraries read; raises as `check_schema`."""
+    from llama_cpp.llama_grammar import json_schema_to_gbnf
+
+    check_schema(json_schema)
+    try:
+        rules: str = json_schema_to_gbnf(json_schema)
+    except (AssertionError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise refused(f"{type(error).__name__}: {error}"[:300]) from None
+    return rules
+
+
 def _parts(schema: Any, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
     if not isinstance(schema, dict):
-        raise _error("a schema has to be an object", place)
+        raise refused("a schema has to be an object", place)
     yield place, schema
     for key in ("properties", "$defs", "definitions"):
         found = schema.get(key, {})
         if not isinstance(found, dict):
-            raise _error(f"`{key}` has to be an object", place)
+            raise refused(f"`{key}` has to be an object", place)
         for name, inner in found.items():
             yield from _parts(inner, f"{place}/{key}/{name}")
     for key in ("anyOf", "oneOf"):
         found = schema.get(key, [])
         if not isinstance(found, list) or (key in schema and not found):
-            raise _error(f"`{key}` has to be a list with something in it", place)
+            raise refused(f"`{key}` has to be a list with something in it", place)
         for number, inner in enumerate(found):
             yield from _parts(inner, f"{place}/{key}/{number}")
     if "items" in schema:
@@ -74,32 +86,33 @@ def _parts(schema: Any, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _check_part(part: dict[str, Any], place: str) -> None:
     unknown = sorted(part.keys() - _HELD - _WORDS)
     if unknown:
-        raise _error(f"output cannot be held to `{unknown[0][:40]}`", place)
+        raise refused(f"output cannot be held to `{unknown[0][:40]}`", place)
     first = next((key for key in _ALONE if key in part), None)
     beside = sorted(part.keys() - _WORDS - {first, "type" if first in ("const", "enum") else first})
     if first is not None and beside:
-        raise _error(f"output cannot be held to `{beside[0]}` beside `{first}`", place)
+        raise refused(f"output cannot be held to `{beside[0]}` beside `{first}`", place)
     if first is None:
         kinds = part.get("type", "object" if "properties" in part else "array" if "items" in part else None)
         if not {*kinds} <= _TYPES if isinstance(kinds, list) else kinds not in _TYPES:
-            raise _error("the type is none of JSON's", place)
+            raise refused("the type is none of JSON's", place)
         if isinstance(kinds, list) and part.keys() - _WORDS - {"type"}:
-            raise _error("output cannot be held to more than the types where there are several", place)
+            raise refused("output cannot be held to more than the types where there are several", place)
     if not isinstance(part.get("enum", [0]), list) or not part.get("enum", [0]):
-        raise _error("`enum` has to be a list with something in it", place)
+        raise refused("`enum` has to be a list with something in it", place)
     reference = part.get("$ref", "#")
     if not isinstance(reference, str) or not reference.startswith("#"):
-        raise _error("only references inside of the schema are followed", place)
+        raise refused("only references inside of the schema are followed", place)
     for key in _REPEATS:
         count = part.get(key, 0)
         if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MAX_REPEAT:
-            raise _error(f"`{key}` has to be a number from 0 to {MAX_REPEAT}", place)
+            raise refused(f"`{key}` has to be a number from 0 to {MAX_REPEAT}", place)
     required = part.get("required", [])
     if not isinstance(required, list) or not all(name in part.get("properties", {}) for name in required):
-        raise _error("`required` has to be a list of names that are in `properties`", place)
+        raise refused("`required` has to be a list of names that are in `properties`", place)
 
 
-def _error(message: str, place: str) -> BackendError:
+def refused(message: str, place: str = "") -> BackendError:
+    """The error for a schema that cannot be held to; `place` is a path inside of it."""
     return BackendError(
         f"the JSON schema cannot be used: {message}",
         code="backend.schema",

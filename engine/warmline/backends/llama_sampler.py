@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import BackendError
-from .json_schema import check_schema
+from .json_schema import grammar, refused
 from .native import captured_log, last_words, llama
 
 if TYPE_CHECKING:
@@ -76,24 +75,9 @@ class LlamaSampler:
 
 def _grammar(vocab: Any, json_schema: str) -> Any:
     """Make the native sampler that lets through what fits a JSON schema; raises BackendError ``backend.schema``."""
-    from llama_cpp.llama_grammar import json_schema_to_gbnf
-
-    check_schema(json_schema)
-    try:
-        rules = json_schema_to_gbnf(json_schema)
-    except (AssertionError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise _refused(f"{type(error).__name__}: {error}"[:300]) from None
+    rules = grammar(json_schema).encode()
     with captured_log() as log:
-        made = llama().llama_sampler_init_grammar(vocab, rules.encode(), b"root")
+        made = llama().llama_sampler_init_grammar(vocab, rules, b"root")
     if not made:
-        raise _refused(last_words(log))
+        raise refused(f"llama.cpp says {last_words(log)}")
     return made
-
-
-def _refused(why: str) -> BackendError:
-    return BackendError(
-        f"llama.cpp cannot hold output to this JSON schema: {why}",
-        code="backend.schema",
-        field="json_schema",
-        remedy="Write it with types, properties, items, enums and bounds of lengths alone",
-    )

@@ -101,6 +101,11 @@ class OpenVinoModel:
         self._closed = False
 
     @property
+    def path(self) -> Path:
+        """The folder."""
+        return self._path
+
+    @property
     def digest(self) -> str:
         """Digest of the folder."""
         return self._digest
@@ -150,7 +155,7 @@ class OpenVinoModel:
         Measured on a pipeline of its own (`openvino_effect`).
         """
         self._warm.make_room()
-        config = ContextConfig(n_ctx=_PROBE_CONTEXT, properties=PRECISE)
+        config = ContextConfig(n_ctx=_PROBE_CONTEXT, properties=tuple(PRECISE.items()))
         tokens = self.tokenize(_PROBE_TEXT)[: _PROBE_CONTEXT - 1] or [0, 0]
         return measure_effect(self._recipe([adapter], config), tokens, self._digests)
 

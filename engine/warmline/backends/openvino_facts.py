@@ -17,6 +17,7 @@ MAX_JSON_BYTES: Final = 16 << 20
 _DEPTH, _CONTAINERS = 32, 400_000
 # Where a folder does not say it, this is what any model of the last years takes.
 _LEAST_CONTEXT: Final = 2048
+_LAYERS: Final = 4096
 _CONTEXT_KEYS: Final = ("max_position_embeddings", "n_positions", "seq_length")
 # Not every export names these as ends, though its chat template uses them.
 _ENDS: Final = frozenset(
@@ -64,6 +65,16 @@ class FolderConfig:
         """Tokens that the model was trained for."""
         found = [self.config.get(key) for key in _CONTEXT_KEYS]
         return next((one for one in found if _is_id(one) and one > 0), _LEAST_CONTEXT)
+
+    def kv_rows(self) -> list[int] | None:
+        """Elements that K and V of each layer take in a token, K and V in turn; None where the config does not say."""
+        layers, heads, width = (
+            self.config.get(key) for key in ("num_hidden_layers", "num_attention_heads", "hidden_size")
+        )
+        if not (_is_id(layers) and _is_id(heads) and _is_id(width) and 0 < layers <= _LAYERS and heads):
+            return None
+        kept, size = self.config.get("num_key_value_heads"), self.config.get("head_dim")
+        return [(kept if _is_id(kept) else heads) * (size if _is_id(size) else width // heads)] * (2 * layers)
 
     def chat_template(self) -> str | None:
         """The template as its own file, else inside a config."""

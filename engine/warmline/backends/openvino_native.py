@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import importlib.util
 from typing import Any, Final
 
@@ -10,18 +11,23 @@ from ..errors import BackendError
 
 PACKAGE: Final = "openvino_genai"
 INSTALL: Final = "pip install 'warmline[openvino]'"
-# The plugin's defaults round weights and activations of a product to 8 bit and keep KV in 8 bit; these compute what the
-# model says. Each of them moves logits, so all of them are identity.
-PRECISE: Final = (
-    ("DYNAMIC_QUANTIZATION_GROUP_SIZE", "0"),
-    ("INFERENCE_PRECISION_HINT", "f32"),
-    ("KV_CACHE_PRECISION", "f16"),
-)
+# The plugin's defaults round what goes into a product; these compute what the model says. Whatever moves logits is
+# identity.
+PRECISE: Final = {"DYNAMIC_QUANTIZATION_GROUP_SIZE": "0", "INFERENCE_PRECISION_HINT": "f32"}
+# What KV is kept as, by the name of the type in a profile.
+KV_PRECISIONS: Final = {"f16": "f16", "f32": "f32", "bf16": "bf16", "q8_0": "u8"}
+# Of an identity's properties those that are ours, and no plugin's.
+OURS: Final = ("DEVICE", "PROMPT_LOOKUP")
 
 
 def installed() -> bool:
     """Tell whether the package is there, without importing it."""
     return importlib.util.find_spec(PACKAGE) is not None
+
+
+def package_version() -> str:
+    """Return the installed package's version, without importing it."""
+    return importlib.metadata.version("openvino-genai")
 
 
 def genai() -> Any:

@@ -22,7 +22,7 @@ from ..kv.prefix import common_prefix
 from ..memory import give_back
 from ..store.folders import digest_folder
 from .base import AdapterOnDisk, ContextConfig
-from .openvino_native import core, genai
+from .openvino_native import OURS, core, genai
 
 # Tokens in a block of KV (openvino.genai, cache manager of the CPU plugin).
 BLOCK: Final = 32
@@ -34,15 +34,23 @@ _LAST_WORDS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All that a pipeline is made of. `lookup` is whether it drafts tokens from the prompt."""
+    """All that a pipeline is made of."""
 
     folder: Path
     digest: str
     adapters: tuple[AdapterOnDisk, ...]
     config: ContextConfig
-    device: str = "CPU"
-    lookup: bool = False
     prefix_caching: bool = True
+
+    @property
+    def device(self) -> str:
+        """Where it runs."""
+        return dict(self.config.properties).get("DEVICE", "CPU")
+
+    @property
+    def lookup(self) -> bool:
+        """Whether it drafts tokens from the prompt."""
+        return "PROMPT_LOOKUP" in dict(self.config.properties)
 
     @property
     def kv_tokens(self) -> int:
@@ -80,7 +88,7 @@ def checked(recipe: Recipe, digests: DigestCache) -> Iterator[None]:
 
 def construct(recipe: Recipe, adapters: Sequence[tuple[Any, float]]) -> Any:
     """Make a pipeline with native adapters and their strengths, in force; raises BackendError ``backend.context``."""
-    properties: dict[str, Any] = dict(recipe.config.properties)
+    properties: dict[str, Any] = {name: value for name, value in recipe.config.properties if name not in OURS}
     # Read, never mapped: a mapped file that somebody truncates ends the process.
     properties |= {"ENABLE_MMAP": False, "INFERENCE_NUM_THREADS": recipe.config.threads}
     if adapters:
@@ -135,7 +143,13 @@ def _scheduler(recipe: Recipe) -> Any:
 
 
 def load_adapter(adapter: AdapterOnDisk) -> Any:
-    """Read an adapter's file; a pipeline knows it by this very object. Raises ArtifactError ``artifact.adapter.load``."""
+    """Read an adapter's file; a pipeline knows it by this very object.
+
+    Raises
+    ------
+    ArtifactError
+        ``artifact.adapter.load``, in the library's words.
+    """
     try:
         return genai().Adapter(str(adapter.path))
     except RuntimeError as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BackendError
 from .base import Abort, Aborted, ContextConfig, Prefill, Step
-from .json_schema import check_schema
+from .json_schema import grammar
 from .openvino_native import genai
 from .openvino_pipeline import BLOCK, CachedPrefixes, WarmPipelines, as_tensor, kv_tokens, plain_config
 
@@ -140,8 +140,8 @@ class OpenVinoSession:
         if self._lookup:
             config.num_assistant_tokens, config.max_ngram_size = _DRAFTED, _NGRAM
         if json_schema is not None:
-            check_schema(json_schema)
-            config.structured_output_config = genai().StructuredOutputConfig(json_schema=json_schema)
+            # The library's own reading of a schema allows blank lines without end, and a small model writes them.
+            config.structured_output_config = genai().StructuredOutputConfig(grammar=grammar(json_schema))
             config.stop_token_ids = set(self._ends)
         return OpenVinoSampler(self, config, sampling.seed, structured=json_schema is not None)
 

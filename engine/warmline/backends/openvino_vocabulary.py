@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,7 +101,7 @@ class Vocabulary:
             at = found.start() + 1
             cuts.append(at)
         cuts.append(len(text))
-        tokens = [token for a, b in zip(cuts, cuts[1:], strict=False) for token in self._encode(text[a:b])]
+        tokens = [token for a, b in pairwise(cuts) for token in self._encode(text[a:b])]
         # The tokenizer may know special texts that neither the configs nor the detokenizer told of in this form.
         return [token for token in tokens if token not in self._special]
 

@@ -119,6 +119,11 @@ class ClientCall:
             raise CallEnded(error) from None
         except asyncio.InvalidStateError:  # gRPC's word for a call that is over
             raise CallEnded(self._cause) from None
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise CallEnded(self._cause) from None  # it is the call that was cancelled, while this was written
 
     async def _read(self) -> None:
         try:

@@ -35,6 +35,8 @@ class LocalEngine:
 
     def __init__(self, home: Path, approved: frozenset[str] = frozenset(), *, host: bool = False) -> None:
         from ..backends.llama import LlamaBackend
+        from ..backends.openvino import OpenVinoBackend
+        from ..backends.openvino_native import installed
         from ..kv.disk import DiskSnapshots
         from ..kv.pool import ContextPool
         from ..kv.snapshots import SnapshotStore
@@ -51,6 +53,7 @@ class LocalEngine:
             LlamaBackend(digests),
             digests,
             lambda digest: digest in approved or trust.approved(digest),
+            openvino=OpenVinoBackend(digests, warm_pipelines=settings.warm_pipelines) if installed() else None,
             pool=ContextPool(settings.live_contexts, SnapshotStore(settings.snapshot_ram_mib << 20), on_disk),
             max_bases=settings.resident_bases,
             crashes=self._crashes,

@@ -83,13 +83,18 @@ class EventSink:
     ----------
     why
         The reason to give should nothing be reused; None leaves it to the prefix.
+    estimated
+        Whether the reused tokens are an estimate.
     """
 
-    def __init__(self, receiver: Once, verified: Verified, prompt_tokens: int, why: str | None) -> None:
+    def __init__(
+        self, receiver: Once, verified: Verified, prompt_tokens: int, why: str | None, *, estimated: bool = False
+    ) -> None:
         self._receiver = receiver
         self._verified = verified
         self._prompt_tokens = prompt_tokens
         self._why = why
+        self._estimated = estimated
         self.start: Started | None = None
         self._picked = 0
         self._probability = 0.0
@@ -118,6 +123,7 @@ class EventSink:
             identity=self._verified.identity.digest,
             prompt_tokens=total,
             reused_tokens=reused,
+            reused_estimated=self._estimated,
             reason=reason,
             fim=self._verified.fim.describe(),
             ttft_ms=self._receiver.elapsed_ms,

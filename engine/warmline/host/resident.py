@@ -30,6 +30,8 @@ class Residents:
 
     Parameters
     ----------
+    backend, openvino
+        The libraries that run variants of llama.cpp and of OpenVINO, if the latter is there.
     loading
         Called with a base's name before its weights are loaded, and with the share that is loaded meanwhile.
     max_bases
@@ -44,10 +46,11 @@ class Residents:
         pool: ContextPool,
         loading: Callable[[str, float], None],
         *,
+        openvino: Backend | None = None,
         max_bases: int = 2,
     ) -> None:
-        self._backend = backend
-        self._verifier = Verifier(backend, digests, approved)
+        self._backends = {"llama": backend} | ({"openvino": openvino} if openvino is not None else {})
+        self._verifier = Verifier(backend, digests, approved, openvino=openvino)
         self._verifying = threading.Lock()
         self._pool = pool
         self._loading = loading
@@ -106,9 +109,9 @@ class Residents:
         if model is None:
             name = verified.variant.base.name
             self._loading(name, 0.0)
-            size = verified.variant.base.path.stat().st_size
+            size = verified.base_bytes
             self._make_room(size)
-            model = self._models[digest] = self._backend.load(
+            model = self._models[digest] = self._backends[verified.variant.backend].load(
                 verified.variant.base.path, digest, lambda share: self._loading(name, share)
             )
             self._sizes[digest] = size
@@ -130,6 +133,10 @@ class Residents:
                 self._check_effect(verified, model, index, adapter)
             adapters = [adapter.on_disk for adapter in verified.adapters]
             session = self._pool.put(verified.identity, lambda: model.open_session(adapters, verified.context))
+        elif not session.resident:
+            self._loading(verified.variant.base.name, 0.0)
+            session.resume()
+            self._pool.mark_evicted(verified.identity)
         return session
 
     def close(self) -> None:
@@ -138,7 +145,8 @@ class Residents:
         for model in self._models.values():
             model.close()
         self._models.clear()
-        self._backend.close()
+        for backend in self._backends.values():
+            backend.close()
 
     @property
     def n_bases(self) -> int:

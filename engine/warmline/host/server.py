@@ -97,6 +97,8 @@ class EngineHost:
                 file=str(self._paths.socket),
                 remedy="Use it, or stop it: warmline engine stop",
             ) from None
+        with contextlib.suppress(FileNotFoundError):
+            self._paths.pid.unlink()  # of a host that was killed: that number may be another process's by now
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)

@@ -17,7 +17,7 @@ from ..kv.pool import ContextPool
 from ..prompts.layout import chat_prompt, completion_prompt
 from ..prompts.window import Window
 from ..scheduler import Job, Priority, Scheduler
-from ..variant import ResolvedVariant, Sampling
+from ..variant import ResolvedVariant
 from ..verified import Verified
 from .board import ANYONE, Board
 from .metrics import Metrics
@@ -35,8 +35,8 @@ class EngineService:
 
     Parameters
     ----------
-    backend
-        The inference library.
+    backend, openvino
+        The inference libraries; without the second one its variants are refused.
     digests
         Content digests.
     approved
@@ -55,6 +55,7 @@ class EngineService:
         digests: DigestCache,
         approved: Callable[[str], bool],
         *,
+        openvino: Backend | None = None,
         pool: ContextPool | None = None,
         max_bases: int = 2,
         crashes: CrashLedger | None = None,
@@ -62,7 +63,9 @@ class EngineService:
         self.metrics = Metrics()
         self._crashes = crashes
         self._pool = ContextPool() if pool is None else pool
-        self._residents = Residents(backend, digests, approved, self._pool, self._loading, max_bases=max_bases)
+        self._residents = Residents(
+            backend, digests, approved, self._pool, self._loading, openvino=openvino, max_bases=max_bases
+        )
         self._last_identity: LRUCache[Hashable, Identity] = LRUCache(_DOCUMENTS)
         self._scheduler = Scheduler()
         self._board = Board()
@@ -79,6 +82,7 @@ class EngineService:
             key=("prewarm" if request.idle else "complete", request.client, request.document, request.candidate),
             client=request.client,
             priority=Priority.PREWARM if request.idle else Priority.COMPLETION,
+            prompt=_grows(request),
         )
         self._scheduler.submit(job)
         return lambda: self._scheduler.cancel(job)
@@ -104,6 +108,7 @@ class EngineService:
             key=("prewarm", request.client, request.document, request.candidate),
             client=request.client,
             priority=Priority.PREWARM,
+            prompt=_grows(request),
         )
         self._scheduler.submit(job)
 
@@ -309,10 +314,10 @@ class EngineService:
             max_prefill_ms=request.max_prefill_ms,
             max_predict_ms=request.max_predict_ms,
             probabilities=request.probability,
+            first_rank=request.candidate,
         )
         place = ("complete", request.client, request.document)
-        sampling = request.variant.profile.sampling.alternative(request.candidate)
-        yield from self._generate(verified, session, prompt, limits, sampling, place, abort, once)
+        yield from self._generate(verified, session, prompt, limits, place, abort, once)
 
     def _prewarm(self, request: CompletionRequest, abort: Abort) -> Steps:
         verified, session = self._session(request.variant)
@@ -343,10 +348,10 @@ class EngineService:
             stop_texts=request.stop,
             max_prefill_ms=request.max_prefill_ms,
             max_predict_ms=request.max_predict_ms,
+            json_schema=request.json_schema,
         )
         place = ("chat", request.client, request.conversation)
-        sampling = request.variant.profile.sampling
-        yield from self._generate(verified, session, prompt, limits, sampling, place, abort, once)
+        yield from self._generate(verified, session, prompt, limits, place, abort, once)
 
     def _generate(
         self,
@@ -354,7 +359,6 @@ class EngineService:
         session: Session,
         prompt: Sequence[int],
         limits: Limits,
-        sampling: Sampling,
         place: tuple[str, str, str],
         abort: Abort,
         once: Once,
@@ -365,12 +369,12 @@ class EngineService:
         self._last_identity[place] = identity
         evicted = self._pool.was_evicted(identity)
         why = why_cold(identity, before, empty=not session.tokens, evicted=evicted)
-        sink = EventSink(once, verified, len(prompt), why)
+        sink = EventSink(once, verified, len(prompt), why, estimated=session.estimates_reuse)
         model = self._residents.model(verified)
         self._pool.warm(identity, prompt, place)
         self._pool.pin(identity, place)
         active = self._residents.describe(verified)
-        steps = generate(session, model.piece, prompt, limits, sampling, abort, sink)
+        steps = generate(session, model.piece, prompt, limits, verified.variant.profile.sampling, abort, sink)
         client = place[1]
         self._board.begins(client, active)
         try:
@@ -401,6 +405,7 @@ class EngineService:
                 client,
                 LastRequest(
                     reused_tokens=sink.start.reused_tokens,
+                    reused_estimated=sink.start.reused_estimated,
                     prompt_tokens=sink.start.prompt_tokens,
                     reason=sink.start.reason,
                     ttft_ms=sink.start.ttft_ms,
@@ -409,6 +414,12 @@ class EngineService:
                 ),
             )
         once.done(result.outcome, result.text, result.predicted_tokens, sink.mean_probability)
+
+
+def _grows(request: CompletionRequest) -> tuple[Hashable, str]:
+    """Tell a prompt's parts for `Job.prompt`: typing appends to the prefix."""
+    fixed = (request.variant, request.suffix, request.context, request.header, request.path, request.first_line)
+    return fixed, request.prefix
 
 
 def _step(steps: Generator[None, None, Result]) -> Result | None:

@@ -48,8 +48,8 @@ class CompletionRequest(Message):
 
     `context` is text from other documents, each whole and with whatever names it, oldest first; `header` names this
     document where the prompt's format has no place for `path`. `candidate` 0 is the variant's own answer, another
-    number a different one, drawn with a seed of its own. `probability` asks how sure the model was. `idle` asks for an
-    answer that nobody waits for: it is decoded while nothing else is to do, and dropped for whatever comes.
+    number the one that begins with a token of that rank. `probability` asks how sure the model was. `idle` asks for
+    an answer that nobody waits for: it is decoded while nothing else is to do, and dropped for whatever comes.
     """
 
     client: str
@@ -78,13 +78,18 @@ class ChatTurn(Message):
 
 
 class ChatRequest(Message):
-    """Ask for the assistant's next message. `client` and `conversation` form the latest-wins key."""
+    """Ask for the assistant's next message. `client` and `conversation` form the latest-wins key.
+
+    With a `json_schema` the message is JSON that validates under it, unless `max_tokens` or a deadline ends it before;
+    a schema that cannot be held to is ``backend.schema``. Its ``oneOf`` is held to as ``anyOf``.
+    """
 
     client: str
     conversation: str
     variant: ResolvedVariant
     messages: Annotated[tuple[ChatTurn, ...], Field(min_length=1)]
     max_tokens: Annotated[int, Field(ge=1, le=65536)] = 512
+    json_schema: Annotated[str, Field(max_length=65536)] | None = None
     stop: tuple[str, ...] = ()
     max_prefill_ms: Annotated[int, Field(ge=1)] | None = None
     max_predict_ms: Annotated[int, Field(ge=1)] | None = None
@@ -149,15 +154,23 @@ class Started(Message):
 
     `reason` says how warm it was: `warm` (all but the last token reused), `prefix:<reused>/<prompt>`, `cold`,
     `identity:<field>` (the document's last request ran as another identity, whose KV may not be used) or `evicted`.
+    `reused_estimated` is set where the library does not tell, and `reused_tokens` are those that it must have had.
     """
 
     kind: Literal["started"] = "started"
     identity: str
     prompt_tokens: int
     reused_tokens: int
+    reused_estimated: bool = False
     reason: str
     fim: str
     ttft_ms: float
+
+
+def reused_words(of: Started | LastRequest) -> str:
+    """Say how much of a prompt was reused, and whether that is an estimate."""
+    estimated = ", estimated" if of.reused_estimated else ""
+    return f"{of.reused_tokens} of {of.prompt_tokens} prompt tokens reused{estimated} ({of.reason})"
 
 
 class Delta(Message):
@@ -262,6 +275,7 @@ class LastRequest(Message):
 
     reused_tokens: int
     prompt_tokens: int
+    reused_estimated: bool = False
     reason: str
     ttft_ms: float
     total_ms: float

@@ -162,5 +162,25 @@ def repair(
                     user.replace_source_output(new)
             else:
                 node.input(1).replace_source_output(new)
+    if not plan.tied:
+        place = embedding_input(model, plan, weights.file)
+        found = measure(place.get_source_output().get_node(), plan.embedding, weights, lambda count: None)
+        check_is(plan.embedding, found, weights.file)
+        if not found.exact:
+            place.replace_source_output(build(weights, plan.embedding, precision, scratch).output(0))
     model.validate_nodes_and_infer_types()
     return read
+
+
+def embedding_input(model: ov.Model, plan: Plan, file: str) -> ov.Input:
+    """Give where the network looks its tokens up; ``artifact.import.network`` where that is not one place."""
+    found = []
+    for node in model.get_ops():
+        if node.get_type_name() == "Gather" and constants.is_weight(node.input_value(0).get_node()):
+            shape = node.input_value(0).get_partial_shape()
+            if shape.is_static and tuple(shape.to_shape()) == plan.embedding.shape:
+                found.append(node.input(0))
+    if len(found) != 1:
+        message = f"the network looks tokens up in {len(found)} places, expected 1"
+        raise import_error("network", message, file, plan.embedding.tensor.name, _UNSUPPORTED)
+    return found[0]

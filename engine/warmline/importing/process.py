@@ -21,6 +21,7 @@ from ..errors import BackendError, StoreError, WarmlineError
 # 135M take 10 s on two cores, reading from a disk that others use: ample for each, or for what a file may ask.
 SECONDS: Final = 300.0
 SECONDS_PER_GB: Final = 600.0
+WORKER: Final = (sys.executable, "-m", "warmline.importing.worker")
 _SLACK_BYTES: Final = 64 << 20
 _LAST_WORDS: Final = 2_000
 
@@ -110,7 +111,7 @@ def import_gguf(
 
 @contextlib.contextmanager
 def _running(job: Mapping[str, Any], heard: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "warmline.importing.worker", json.dumps(job)]
+    command = [*WORKER, json.dumps(job)]
     # Its stdin is never written to: it ends when this process does.
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=heard) as worker:
         try:

@@ -61,7 +61,7 @@ def _import(job: dict[str, Any], answer: Any) -> dict[str, Any]:
     from ..validation import read_base
     from .facts_files import write_facts
     from .forms import Scratch
-    from .graph import check_kept, measure, named_matmuls, repair
+    from .graph import check_kept, embedding_input, measure, named_matmuls, repair
     from .marks import mark
     from .network import check_network
     from .weights import GGUFWeights
@@ -92,12 +92,18 @@ def _import(job: dict[str, Any], answer: Any) -> dict[str, Any]:
         marks = mark(model, job["digest"], precision, plan, read)
         ov.save_model(model, out / MODEL, compress_to_fp16=False)
         del model
-        nodes = named_matmuls(core.read_model(out / MODEL))
+        saved = core.read_model(out / MODEL)
+        nodes = named_matmuls(saved)
         kept = {}
         for weight in plan.matmuls:
             node = nodes[matmul_name(weight.module)].input_value(1).get_node()
             kept[weight.module] = measure(node, weight, weights, told)
             check_kept(weight, kept[weight.module], precision, label)
+        if not plan.tied:
+            looked_up = embedding_input(saved, plan, label).get_source_output().get_node()
+            check_kept(
+                plan.embedding, measure(looked_up, plan.embedding, weights, lambda count: None), precision, label
+            )
     for name in _KEPT:
         os.replace(raw / name, out / name)
     backend = LlamaBackend(DigestCache())
@@ -126,7 +132,7 @@ def _read(source: Path, raw: Path, label: str) -> None:
     os.symlink(source, raw / _LINKED)
     try:
         openvino_genai.LLMPipeline(str(raw / _LINKED), "CPU", enable_save_ov_model=True)
-    except RuntimeError as error:
+    except Exception as error:  # whatever native code throws: out_of_range arrives as IndexError
         words = " ".join(str(error).split())[-300:]
         remedy = "Use another quantisation of this base (Q4_0, Q4_K_M, Q8_0, F16), or run it on llama.cpp"
         raise import_error("reader", f"OpenVINO GenAI cannot read it: {words}", label, None, remedy) from None

@@ -35,9 +35,9 @@ def variant_files(home: Path, workspace: Workspace | None) -> list[Found]:
 def find_variant(home: Path, name: str, workspace: Workspace | None, asked_in: str | None) -> Found:
     """See `registry.Store.find`."""
     backend, _, plain = name.rpartition("/")
-    for found in _named(home, plain, workspace):
-        if backend in ("", found.backend):
-            return found
+    fitting = [found for found in _named(home, plain, workspace) if backend in ("", found.backend)]
+    if fitting:
+        return fitting[0] if len(fitting) == 1 else _preferred(home, fitting)
     names = [found.name for found in variant_files(home, workspace)]
     near = difflib.get_close_matches(plain, names, n=3)
     if near:
@@ -68,6 +68,14 @@ def _named(home: Path, plain: str, workspace: Workspace | None) -> Iterator[Foun
         path = home / VARIANTS / backend / entry
         if os.path.lexists(path):
             yield Found(plain, backend, path, False)
+
+
+def _preferred(home: Path, fitting: list[Found]) -> Found:
+    """Of several with one name: the workspace's own, else that of the backend that the user prefers."""
+    from ..settings import usable_settings
+
+    wanted = usable_settings(home).backend
+    return next((found for found in fitting if found.workspace or found.backend == wanted), fitting[0])
 
 
 def check_says_its_name(file: VariantFile, found: Found) -> None:

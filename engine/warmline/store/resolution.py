@@ -165,11 +165,10 @@ def _named(error: StoreError, found: Found, field: str) -> StoreError:
 def patched(profile: Profile, patch: Profile) -> Profile:
     """Return a profile with what `patch` really names changed."""
     changes = {name: getattr(patch, name) for name in patch.model_fields_set}
-    if "sampling" in changes:
-        sampling = patch.sampling
-        changes["sampling"] = profile.sampling.model_copy(
-            update={name: getattr(sampling, name) for name in sampling.model_fields_set}
-        )
+    for part in changes.keys() & {"sampling", "openvino"}:
+        inner = getattr(patch, part)
+        update = {name: getattr(inner, name) for name in inner.model_fields_set}
+        changes[part] = getattr(profile, part).model_copy(update=update)
     return profile.model_copy(update=changes)
 
 

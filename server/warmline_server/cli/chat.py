@@ -45,11 +45,12 @@ def command(
     if as_json:
         output.json(_result(selection.variant.name, started, done))
     elif started is not None:
+        from warmline.host.wire import reused_words
+
         output.note(
             cell(
                 f"{selection.variant.name} {started.identity.removeprefix('sha256:')[:12]} | "
-                f"{done.predicted_tokens} tokens ({done.outcome}) | {started.reused_tokens} of "
-                f"{started.prompt_tokens} prompt tokens reused ({started.reason}) | "
+                f"{done.predicted_tokens} tokens ({done.outcome}) | {reused_words(started)} | "
                 f"first token {started.ttft_ms:.0f} ms, all {done.total_ms:.0f} ms",
                 "dim",
             )
@@ -115,6 +116,7 @@ def _result(variant: str, started: Started | None, done: Done) -> dict[str, Any]
         "reason": started.reason if started else None,
         "prompt_tokens": started.prompt_tokens if started else 0,
         "reused_tokens": started.reused_tokens if started else 0,
+        "reused_estimated": started.reused_estimated if started else False,
         "predicted_tokens": done.predicted_tokens,
         "ttft_ms": round(started.ttft_ms, 3) if started else None,
         "total_ms": round(done.total_ms, 3),

@@ -100,6 +100,7 @@ def result(variant: str, completion: Completion) -> dict[str, Any]:
         "fim": started.fim if started else None,
         "prompt_tokens": started.prompt_tokens if started else 0,
         "reused_tokens": started.reused_tokens if started else 0,
+        "reused_estimated": started.reused_estimated if started else False,
         "ttft_ms": round(started.ttft_ms, 3) if started else None,
         "total_ms": round(completion.total_ms, 3),
     }
@@ -113,10 +114,12 @@ def _print(output: Output, variant: str, completion: Completion) -> None:
     else:
         output.note(cell(f"nothing to suggest: {completion.reason}", "yellow"))
     if started:
+        from warmline.host.wire import reused_words
+
         output.note(
             cell(
                 f"{variant} {started.identity.removeprefix('sha256:')[:12]} | "
-                f"{started.reused_tokens} of {started.prompt_tokens} prompt tokens reused ({started.reason}) | "
+                f"{reused_words(started)} | "
                 f"first token {started.ttft_ms:.0f} ms, all {completion.total_ms:.0f} ms | {started.fim}",
                 "dim",
             )

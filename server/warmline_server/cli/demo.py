@@ -55,12 +55,16 @@ class _Run:
         return {"prompt": self.prompt.name, "file": self.prompt.file, "step": self.step, "kv": kv, **values}
 
 
-def command(as_json: Annotated[bool, typer.Option("--json", help="JSON for programs.")] = False) -> None:
+def command(
+    llama_only: Annotated[bool, typer.Option("--llama-only", help="Leave out OpenVINO, although it is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON for programs.")] = False,
+) -> None:
     """Complete the shipped examples with a base and its variants.
 
     Shows texts side by side, times, reused tokens and where everything came from. For each prompt every variant
     completes the file as it is opened, then after one more key, and at last the first variant is asked again (A, B,
-    A). JSON: a list of runs as of `complete --json`, with `prompt`, `file`, `step` and
+    A). For people, the same variants are then asked on OpenVINO, if it is installed; its base is imported the first
+    time. JSON: a list of runs of llama.cpp as of `complete --json`, with `prompt`, `file`, `step` and
     `kv`, which is `warm` when at least half of the prompt's tokens were reused, else `cold`.
     """
     output = Output(as_json)
@@ -88,6 +92,19 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="JSON for progr
     output.table(
         cell(f"Where it came from ({backend.name} {backend.version})", "bold"), provenance.table(statuses, ours)
     )
+    _on_openvino(output, runs, wanted=not llama_only)
+
+
+def _on_openvino(output: Output, runs: list[_Run], *, wanted: bool) -> None:
+    from warmline.backends.openvino_native import INSTALL, installed
+
+    if wanted and installed():
+        from . import demo_openvino
+
+        output.text("")
+        demo_openvino.show(output, asyncio.run(demo_openvino.run(output, runs)))
+    elif wanted:
+        output.note(cell(f"To see the same on OpenVINO: {INSTALL}", "dim"))
 
 
 async def _run(output: Output) -> tuple[list[_Run], list[VariantStatus]]:
@@ -215,7 +232,7 @@ def _times(runs: list[_Run]) -> Table:
             cell(values["kv"], "green" if warm else "cyan"),
             cell(f"{values['ttft_ms'] or 0:.0f} ms"),
             cell(f"{values['total_ms']:.0f} ms"),
-            cell(f"{values['reused_tokens']} of {values['prompt_tokens']}"),
+            cell(f"{values['reused_tokens']} of {values['prompt_tokens']}{'*' if values['reused_estimated'] else ''}"),
             cell(in_words(values["reason"]) if values["reason"] else values["shown"]),
         )
     return table

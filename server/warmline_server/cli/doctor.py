@@ -22,20 +22,25 @@ _STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 def command(
     deep: Annotated[bool, typer.Option("--deep", help="Hash everything afresh; takes as long as it takes.")] = False,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Measure how OpenVINO's prefix cache treats adapters; takes a minute.")
+    ] = False,
     sweep: Annotated[bool, typer.Option("--sweep", help="First remove what crashes have left behind.")] = False,
     as_json: Json = False,
 ) -> None:
     """Check this machine, the store, every variant and the engine. Exit code 1 where something does not work.
 
-    Loads no weights, starts no engine, and ends within 5 seconds unless --deep.
+    Loads no weights, starts no engine, and ends within 5 seconds unless --deep or --probe.
     """
     from .amounts import count
     from .checks import Level
 
     output = Output(as_json)
+    if probe:
+        output.guard()
     swept = _sweep(output) if sweep else None
     with output.working("Looking around"):
-        checks = list(_all(deep))
+        checks = list(_all(deep, probe))
     counts = {str(level): sum(check.level is level for check in checks) for level in Level}
     if as_json:
         rows = [check.as_json() for check in checks]
@@ -48,10 +53,10 @@ def command(
         raise typer.Exit(Exit.ERROR)
 
 
-def _all(deep: bool) -> Iterator[Check]:
+def _all(deep: bool, probe: bool) -> Iterator[Check]:
     from warmline.registry import Store, warmline_home
 
-    from .checks import editors, engine, machine, storage
+    from .checks import editors, engine, machine, openvino, storage
     from .checks.variants import VariantChecks
 
     began = time.monotonic()
@@ -64,6 +69,7 @@ def _all(deep: bool) -> Iterator[Check]:
     parts: list[tuple[str, Callable[[], Check | Iterable[Check]]]] = [
         ("python", machine.python),
         ("native library", lambda: machine.native(_NATIVE)),
+        ("openvino", lambda: openvino.checks(store, probe=probe)),
         ("memory", lambda: machine.memory(largest)),
         ("store", lambda: storage.permissions(home)),
         ("artifacts", lambda: storage.artifacts(store, deep=deep)),

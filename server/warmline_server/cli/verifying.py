@@ -21,11 +21,17 @@ def verified(output: Output, variant: ResolvedVariant) -> Verified:
     """
     output.guard()
     from warmline.backends.llama import LlamaBackend
+    from warmline.backends.openvino import OpenVinoBackend
+    from warmline.backends.openvino_native import installed
 
     home = warmline_home()
     digests = DigestCache(home / "cache" / "digests.json")
     backend = LlamaBackend(digests)
+    openvino = OpenVinoBackend(digests) if installed() else None
     try:
-        return Verifier(backend, digests, TrustStore(home / "trust.json").approved).verify(variant)
+        approved = TrustStore(home / "trust.json").approved
+        return Verifier(backend, digests, approved, openvino=openvino).verify(variant)
     finally:
         backend.close()
+        if openvino is not None:
+            openvino.close()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-_PARTS = re.compile(r"\*\*/|/\*\*|\*\*|\*|\?|\[!?[^\]]+\]|.", re.DOTALL)
+_PARTS = re.compile(r"/\*\*/|\*\*/|/\*\*|\*\*|\*|\?|\[!?[^\]]+\]|.", re.DOTALL)
 
 
 @lru_cache(maxsize=512)
@@ -16,7 +16,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     text = text.strip("/")
     out = []
     for part in _PARTS.findall(text):
-        if part == "**/":
+        if part == "/**/":
+            out.append("/(?:.*/)?")
+        elif part == "**/":
             out.append("(?:.*/)?")
         elif part == "/**":
             out.append("/.*")

@@ -13,11 +13,13 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from .similarity import similarity
+from .similarity import contained, similarity
 
 # The same place of a document, somewhat edited; and of two documents, a copy.
 _ALIKE: Final = 0.6
 _COPIED: Final = 0.9
+# What stands near the cursor already, but for the excerpt's name and some lines.
+_NEAR: Final = 0.7
 _FOLDERS: Final = 64
 
 
@@ -61,8 +63,13 @@ class Ring:
         for folder, kept in list(self._folders.items()):
             self._folders[folder] = [each for each in kept if each.uri != uri]
 
-    def texts(self, folder: str, uri: str) -> tuple[str, ...]:
-        """Give a folder's excerpts for a prompt about `uri`, oldest first; its own are left out, since it has them."""
+    def texts(self, folder: str, uri: str, near: str = "") -> tuple[str, ...]:
+        """Give a folder's excerpts for a prompt about `uri`, oldest first.
+
+        Its own are left out, since it has them, and copies of what is `near` the cursor: a model that sees the same
+        place twice goes on as the other one does.
+        """
         if self._size() < 1:
             return ()
-        return tuple(each.text for each in self._folders.get(folder, ()) if each.uri != uri)
+        others = (each.text for each in self._folders.get(folder, ()) if each.uri != uri)
+        return tuple(text for text in others if contained(text, near) < _NEAR)

@@ -56,7 +56,7 @@ async def pull(ls: WarmlineServer) -> None:
         answer = await ls.protocol.send_request_async(types.WORKSPACE_CONFIGURATION, params)
     except Exception:
         return
-    if isinstance(answer, list) and answer and answer[0] is not None:
+    if isinstance(answer, (list, tuple)) and answer and answer[0] is not None:
         ls.session.configure(plain(answer[0]))
 
 

@@ -258,7 +258,12 @@ class Session:
                 reason=started.reason,
                 ttft_ms=started.ttft_ms,
                 total_ms=result.total_ms,
-                warmth=warmth(started.reason, started.reused_tokens, started.prompt_tokens),
+                warmth=warmth(
+                    started.reason,
+                    started.reused_tokens,
+                    started.prompt_tokens,
+                    estimated=started.reused_estimated,
+                ),
             )
             self.status.requested(started.identity, last)
         if known is not None:

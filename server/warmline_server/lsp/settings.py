@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from warmline.errors import ConfigError
-from warmline.schemas import as_schema
 
 from ..setting_fields import number
 from ..suggest.settings import SuggestSettings
@@ -197,6 +196,7 @@ def _snake(raw: Mapping[Any, Any], model: type[BaseModel] | None = EditorSetting
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of the section, with names as editors write them."""
+    from warmline.schemas import as_schema  # with all kinds of files, which a server does not need
 
     def described(model: type[BaseModel]) -> dict[str, Any]:
         raw = model.model_json_schema()

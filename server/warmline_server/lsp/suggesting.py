@@ -110,7 +110,7 @@ class Suggesting:
         multiline = wants_lines(around, settings, explicit=explicit)
         path = refusals.path_in(place, uris.to_path(snapshot.uri))
         folder = str(place.workspace.root) if place.workspace else ""
-        texts = self.ring.texts(folder, snapshot.uri) if folder else ()
+        texts = self.ring.texts(folder, snapshot.uri, view.prefix + view.suffix) if folder else ()
         most = settings.candidates if explicit else 1
         question = Question(snapshot.uri, variant, view, multiline, most, settings)
         # Alone a name above the text helps no model that was not trained for it; after other texts it ends them.

@@ -224,7 +224,10 @@ async def _decode(session: Session, asked: Asked, generation: Generation, *, aut
     _keep(session, replace(decoded, question=replace(question, most=1)))
     for number in range(1, question.most):
         how |= {"candidate": number, "max_predict_ms": _FURTHER_MS}
-        other = await completion.complete_view(engine, question.variant, question.view, **how)
+        try:
+            other = await completion.complete_view(engine, question.variant, question.view, **how)
+        except WarmlineError:
+            break  # a backend may have no alternatives; what there is, is shown
         decoded = replace(decoded, completions=(*decoded.completions, other))
     if question.most > 1:
         _keep(session, decoded)

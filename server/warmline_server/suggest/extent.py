@@ -17,4 +17,6 @@ def wants_lines(context: Context, settings: SuggestSettings, *, explicit: bool) 
         return settings.lines == "several"
     if explicit or context.blank:
         return True
+    if context.rest:
+        return context.cursor_line.rstrip().endswith("{")  # a block that the editor has closed already
     return opens_block(context.cursor_line, context.language) or (context.line_spare > 0 and not context.prose)

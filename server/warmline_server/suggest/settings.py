@@ -26,7 +26,8 @@ class SuggestSettings(BaseModel):
         1.0,
         "mean probability of a token",
         "Hide suggestions of which the model itself is less sure than this.",
-        "0 shows all; how sure a model is when it is right differs from model to model",
+        "0 shows all: how sure a model is when it is right differs from model to model; with the example adapters 0.5 "
+        "hid one in ten, and none whose first line was right",
     )
     max_right: int = number(
         8,

@@ -332,6 +332,19 @@ def test_sampling_with_a_seed_is_repeatable_and_temperature_acts(model: LlamaMod
     assert len({tuple(sampled(seed)) for seed in range(4)}) > 1
 
 
+def test_a_tokens_probability_is_the_softmax_of_the_models_own_logits(model: LlamaModel) -> None:
+    session = open_session(model)
+    session.prefill(model.tokenize(TEXT), Abort()).run()
+    exact = np.exp(session.logits().astype(np.float64))
+    exact /= exact.sum()
+    for sampling in (GREEDY, Sampling(temperature=1.5, top_k=2, seed=3)):
+        sampler = session.new_sampler(sampling)
+        for token in (sampler.pick(), 0, 1000):
+            assert sampler.probability(token) == pytest.approx(exact[token], rel=1e-4)
+        sampler.close()
+    session.close()
+
+
 def test_a_prompt_longer_than_the_context_is_an_error(model: LlamaModel) -> None:
     session = open_session(model, n_ctx=256)
     with pytest.raises(BackendError) as caught:

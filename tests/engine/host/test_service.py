@@ -527,3 +527,47 @@ def test_an_adapter_made_for_another_base_is_refused(bench: Bench) -> None:
     heard = bench.complete(variant.model_copy(update={"adapters": (adapter,)}))
     assert heard.failure
     assert heard.failure.code == "artifact.adapter.base"
+
+
+def test_the_mean_probability_is_that_of_the_texts_tokens_and_only_told_if_asked_for(bench: Bench) -> None:
+    heard = bench.complete(bench.variant(), probability=True)
+    assert heard.done.text == "abc"
+    assert heard.done.mean_probability == pytest.approx((0.5 + 0.25 + 0.5) / 3)
+    deltas = [event.mean_probability for event in heard.events if isinstance(event, Delta)]
+    assert deltas == pytest.approx([0.5, 0.375, 1.25 / 3])
+    heard = bench.complete(bench.variant())
+    assert {event.mean_probability for event in heard.events if isinstance(event, Delta | Done)} == {None}
+
+
+def test_candidates_do_not_supersede_each_other(bench: Bench) -> None:
+    heard = [bench.ask(bench.variant(), candidate=number) for number in range(3)]
+    for each in heard:
+        assert each.over.wait(10)
+        assert each.done.outcome is Outcome.STOP
+    assert [each.done.text[0] for each in heard] == ["a", "b", "c"]
+
+
+def test_what_nobody_waits_for_is_dropped_for_whatever_comes(bench: Bench) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold(_session: object) -> None:
+        begun.set()
+        go_on.wait(10)
+
+    bench.backend.on_decode = hold
+    idle = bench.ask(bench.variant(), idle=True)
+    assert begun.wait(10)
+    real = bench.ask(bench.variant())
+    assert idle.over.wait(10)
+    assert idle.done.outcome is Outcome.CANCELLED
+    go_on.set()
+    assert real.over.wait(10)
+    assert real.done.outcome is Outcome.STOP
+    alone = bench.complete(bench.variant(), idle=True)
+    assert alone.done.text == "abc"
+
+
+def test_context_from_other_documents_comes_first_in_the_prompt(bench: Bench) -> None:
+    bench.complete(bench.variant(), context=("one\n", "two\n"), header="# a\n")
+    tokens = "".join(map(chr, bench.backend.sessions[-1].tokens))
+    assert tokens.startswith("one\ntwo\n# a\n")

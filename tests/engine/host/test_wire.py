@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from warmline.errors import BackendError, WarmlineError
 from warmline.host import wire
-from warmline.host.calls import GENERATE
+from warmline.host.calls import GENERATE, CallEnded, ClientCall
 from warmline.host.paths import HostPaths
 from warmline.host.remote import RemoteEngine
 from warmline.host.rpc import CHANNEL_OPTIONS, MAX_MESSAGE, SERVICE, decoder, encode, one_answer
@@ -341,3 +342,18 @@ async def test_a_host_that_left_is_no_error_for_who_asks_next(tmp_path: Path, ru
             served.echo.events = [full(Done)]
             assert [event async for event in client.complete(full(CompletionRequest))] == [full(Done)]
     await client.close()
+
+
+async def test_a_call_that_dies_while_a_request_is_written_is_no_cancellation(tmp_path: Path, runtime: Path) -> None:
+    served = Served(tmp_path, runtime)
+    async with served, grpc.aio.insecure_channel(served.paths.address, options=CHANNEL_OPTIONS) as channel:
+        call = ClientCall(channel, lambda: None)
+        await asyncio.sleep(0)  # it reads from the real call
+
+        async def write(_data: bytes) -> None:
+            raise asyncio.CancelledError  # as gRPC does when its call was cancelled meanwhile
+
+        call._call = SimpleNamespace(write=write, cancel=call._call.cancel)
+        with pytest.raises(CallEnded):
+            await anext(call.events(full(CompletionRequest)))
+        await call.close()

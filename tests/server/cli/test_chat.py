@@ -12,7 +12,7 @@ import pytest
 from smollm2 import PACKAGE
 
 Run = Callable[..., Any]
-KEYS = {"variant", "identity", "text", "outcome", "reason", "prompt_tokens", "reused_tokens"} | {
+KEYS = {"variant", "identity", "text", "outcome", "reason", "prompt_tokens", "reused_tokens", "reused_estimated"} | {
     "predicted_tokens",
     "ttft_ms",
     "total_ms",

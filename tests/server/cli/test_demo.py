@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from warmline.backends import openvino_native
 from warmline.digests import DigestCache
+from warmline.importing.marks import IMPORTER_VERSION
 from warmline.variant import AdapterRecord, VariantFile, load_file
-from warmline_server.cli import shipped
+from warmline_server.cli import demo, shipped
 from warmline_server.cli.document import parse_place, read
+from warmline_server.cli.output import Output
 
 Run = Callable[..., Any]
 
@@ -99,7 +102,7 @@ def test_demo_for_programs(warmline: Run, home: Path) -> None:
 @pytest.mark.model
 @pytest.mark.slow
 def test_demo_for_people(warmline: Run) -> None:
-    done = warmline("demo")
+    done = warmline("demo", "--llama-only")
     assert done.code == 0, done.err
     for part in (
         "ledger: Ledger, account_id",
@@ -117,3 +120,23 @@ def test_demo_for_people(warmline: Run) -> None:
     assert " user" not in done.out
     for part in ("Where it came from", "acme-style", "fim-python", "smollm2-135m-instruct", "b179c9523d0e"):
         assert part in done.out
+
+
+@pytest.mark.model
+@pytest.mark.slow
+def test_demo_shows_both_backends(warmline: Run, home: Path, openvino_base: Path, base_gguf: Path) -> None:
+    digest = DigestCache().digest(base_gguf).removeprefix("sha256:")[:16]
+    (home / "cache").mkdir(parents=True)
+    (home / "cache" / f"demo-openvino-{digest}-{IMPORTER_VERSION}").symlink_to(openvino_base)
+    done = warmline("demo")
+    assert done.code == 0, done.err
+    rows = done.out.partition("The same on both backends")[2].splitlines()
+    for variant, prompts in (("acme", 1), ("fim-python", 1), ("base", 2)):
+        for backend in ("llama.cpp", "OpenVINO"):
+            assert sum(f" {variant} " in row and backend in row for row in rows) == prompts, done.out
+
+
+def test_demo_without_openvino_says_how_to_add_it(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr(openvino_native, "installed", lambda: False)
+    demo._on_openvino(Output(False), [], wanted=True)
+    assert "pip install 'warmline[openvino]'" in " ".join(capsys.readouterr().err.split())

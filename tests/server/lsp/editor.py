@@ -8,18 +8,22 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest_lsp
 from lsprotocol import types
 from pygls.protocol import default_converter
 from pytest_lsp.client import DEFAULT_CLIENT_FEATURES
 
+ONE_ANSWER = {"suggest": {"candidates": 1, "speculate": False}}
 COMMAND = [sys.executable, "-m", "warmline_server", "lsp"]
 
 
 class Editor:
     """Opens documents, types, asks, and waits for what the server sends (never for time to pass)."""
+
+    #: What it does otherwise than pytest-lsp's client.
+    OWN: ClassVar[frozenset[str]] = frozenset({types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS})
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -31,13 +35,15 @@ class Editor:
         self.versions: dict[str, int] = {}
         self._news = asyncio.Event()
         for method, feature in DEFAULT_CLIENT_FEATURES.items():
-            if method != types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS:
+            if method not in self.OWN:
                 self.client.feature(method)(feature)
         self.client.feature("warmline/status")(partial(self._status))
         self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(partial(self._published))
         self.client.feature(types.CLIENT_REGISTER_CAPABILITY)(partial(self._register))
 
     async def start(self, root: Path, encoding: str = "utf-16", **more: Any) -> types.InitializeResult:
+        """Start the server; unless settings are given, each question gets one answer and nothing is decoded ahead."""
+        more.setdefault("initialization_options", ONE_ANSWER)
         await self.client.start_io(*COMMAND, env={**os.environ, "WARMLINE_HOME": str(self.home)})
         general = types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind(encoding)])
         watching = types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True)

@@ -40,6 +40,7 @@ class ScriptedEngine:
         self.pieces: Sequence[str] = pieces
         self.outcome = outcome
         self.error: Exception | None = None
+        self.probability = 1.0
         self.gate: asyncio.Event | None = None
         self.requests: list[CompletionRequest] = []
         self.stopped: list[CompletionRequest] = []
@@ -51,6 +52,7 @@ class ScriptedEngine:
         self.room: int | None = None
         self.clients: set[str] = set()
         self.asked = asyncio.Event()
+        self.ended = asyncio.Event()
         self.closed = False
         self.states: asyncio.Queue[EngineStatus] = asyncio.Queue()
         self.now = EngineStatus(state=State.EMPTY)
@@ -76,9 +78,16 @@ class ScriptedEngine:
             if self.gate is not None:
                 await self.gate.wait()
             if self.outcome is not None:
-                yield Done(outcome=self.outcome, text="".join(self.pieces), predicted_tokens=3, total_ms=2.0)
+                yield Done(
+                    outcome=self.outcome,
+                    text="".join(self.pieces),
+                    predicted_tokens=3,
+                    total_ms=2.0,
+                    mean_probability=self.probability if request.probability else None,
+                )
         finally:
             self.stopped.append(request)
+            self.ended.set()
 
     async def chat(self, request: ChatRequest) -> AsyncIterator[Event]:
         """Answer as completions are; `room`, if set, is the number of messages that fit."""
@@ -244,9 +253,7 @@ class Room:
         self.variant("acme", {"base": {"path": str(self.base)}, "adapters": [adapter]})
         self.select("acme")
         options = {"suggest": {"candidates": 1, "speculate": False, **(suggest or {})}}
-        self.session = Session(
-            replace(client or Client(), options=options), self.home, self.memory, lambda: engine
-        )
+        self.session = Session(replace(client or Client(), options=options), self.home, self.memory, lambda: engine)
 
     @property
     def config(self) -> Path:

@@ -182,8 +182,7 @@ async def test_a_cancelled_request_stops_its_decode(room: Make) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     # An editor that cancels before each key asks again at once; only when nobody does, the decode ends.
-    while not one.engine.stopped:
-        await asyncio.sleep(0.01)
+    await one.engine.ended.wait()
     one.engine.gate.set()
     assert (await ask(one, uri, 0, 4)).insert_text == "x = 1"
     assert len(one.engine.stopped) == 2

@@ -14,6 +14,7 @@ import pytest_asyncio
 from editor import Editor
 from lsprotocol import types
 from pygls.exceptions import JsonRpcRequestCancelled
+from warmline.host.client import connect
 
 pytestmark = pytest.mark.model
 
@@ -113,14 +114,73 @@ async def test_typing_on_keeps_the_prompt_warm(site: Site) -> None:
     uri = site.open()
     await site.editor.ghost(uri, LINE, COLUMN)
     column = COLUMN
-    for typed in "ledger: ":
+    for typed in "source: ":  # not what is suggested, so that each key asks the model
         site.editor.insert(uri, types.Position(LINE, column), typed)
         column += 1
         text = await site.editor.ghost(uri, LINE, column)
         last = (await site.editor.status()).last
         assert last.reused_tokens > 0.9 * last.prompt_tokens, last
     assert text is not None
-    assert text.startswith("def transfer(ledger: ")
+    assert text.startswith("def transfer(source: ")
+
+
+@pytest.mark.parametrize("name", ["acme", "fim"])
+async def test_typing_along_a_suggestion_costs_no_decode(site: Site, name: str) -> None:
+    site.select(name)
+    await site.editor.start(site.root)
+    uri = site.open()
+    whole = await site.editor.ghost(uri, LINE, COLUMN)
+    assert whole is not None
+    before = await decodes(site)
+    assert before == 1
+    ahead = whole.removeprefix("def transfer(").split("\n")[0]
+    assert len(ahead) > 4
+    for at, key in enumerate(ahead[:-1]):
+        site.editor.insert(uri, types.Position(LINE, COLUMN + at), key)
+        assert await site.editor.ghost(uri, LINE, COLUMN + at + 1) == whole
+    assert await decodes(site) == before
+
+
+async def decodes(site: Site) -> int:
+    """Count the completions that the engine of the site has decoded."""
+    engine = connect(site.home)
+    try:
+        text = await engine.metrics()
+    finally:
+        await engine.close()
+    ended = [line for line in text.splitlines() if line.startswith("warmline_requests_total{") and "complete" in line]
+    return int(sum(float(line.rpartition(" ")[2]) for line in ended))
+
+
+async def test_who_asks_gets_several_and_the_next_one_is_decoded_ahead(site: Site) -> None:
+    await site.editor.start(site.root, initialization_options={"suggest": {"candidates": 3, "speculate": True}})
+    uri = site.open()
+    items = await site.editor.ask(uri, LINE, COLUMN)
+    texts = [item.insert_text for item in items]
+    assert 2 <= len(texts) <= 3
+    assert len(set(texts)) == len(texts)
+    for _ in range(100):  # three candidates, and what follows the first one
+        if await decodes(site) == 4:
+            break
+        await asyncio.sleep(0.2)
+    accepted = texts[0].removeprefix("def transfer(")
+    site.editor.insert(uri, types.Position(LINE, COLUMN), accepted)
+    line = LINE + accepted.count("\n")
+    column = len(accepted) - accepted.rfind("\n") - 1 if "\n" in accepted else COLUMN + len(accepted)
+    params = types.InlineCompletionParams(
+        context=types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic),
+        text_document=types.TextDocumentIdentifier(uri),
+        position=types.Position(line, column),
+    )
+    await site.editor.client.text_document_inline_completion_async(params)
+    assert await decodes(site) == 4
+
+
+async def test_a_floor_hides_what_the_model_is_not_sure_of(site: Site) -> None:
+    settings = {"candidates": 1, "speculate": False, "minProbability": 1.0}
+    await site.editor.start(site.root, initialization_options={"suggest": settings})
+    assert await site.editor.ghost(site.open(), LINE, COLUMN) is None
+    assert (await site.editor.status()).suggestion == "weak"
 
 
 async def test_switching_the_variant_by_editing_the_file(site: Site) -> None:

@@ -227,5 +227,7 @@ GOLDEN = {
         "repeats-above",
     ),
     "half a character at the end": ("python", "s = '│⟦ok ⟧x'\n", "ok \ufffd", "shown"),
+    "nothing but blank lines": ("python", "x = 1\n│", "   \n\n", "whitespace"),
+    "closers that nothing opened": ("javascript", "const a = [1, │⟦2];⟧\n", "2];\n}\n}\n", "unbalanced"),
     "blank lines without end": ("python", "x = 1│⟦\ny = 2⟧", "\ny = 2\n\n\n\n\n", "blank-lines"),
 }
