@@ -46,7 +46,8 @@ class Trust(StrEnum):
 class Model(BaseModel):
     """Base of all file models: immutable, unknown fields refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    # Built at first use: a command needs few of them, and they are most of what importing them takes.
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
 
 class FileModel(Model):

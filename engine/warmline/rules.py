@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from .conditions import CONDITIONS
+
 
 class Rule(NamedTuple):
     """One rule. `function` is ``module:name`` inside the package: where the rule is asked."""
@@ -32,7 +34,7 @@ _FILES = _section(
     ("not_a_file", "digests:open_regular", "No folder, FIFO or device is taken for a file; opening one could hang."),
     ("pickle", "check_not_pickle", "Loading a pickle runs code from inside it: such files are never opened."),
     ("backend", "check_backend", "A format that the backend would load and not apply is refused."),
-    ("folder", "folders:files_of", "A model folder must hold a whole exported model, and nothing but files."),
+    ("folder", "store.folders:files_of", "A model folder must hold a whole exported model, and nothing but files."),
     ("digest", "check_digest", "Bytes that were promised or installed must be those that are there."),
     ("changing", "digests:DigestCache.digest_descriptor", "A file that changes while it is hashed has no digest yet."),
     ("stopped", "digests:hash_descriptor", "A process that wants to end does not wait for a long file to be hashed."),
@@ -226,9 +228,9 @@ _OPENVINO = _section(
 
 _STORE = _section(
     "store",
-    "shelf",
+    "store.shelf",
     ("name", "check_name", "A name becomes a path: only plain ones do."),
-    ("digest", "blobs:Blobs.path", "A digest becomes a path: only whole ones do."),
+    ("digest", "store.blobs:Blobs.path", "A digest becomes a path: only whole ones do."),
     ("link", "inside", "No link leads out of the store."),
     ("exists", "check_free", "Nothing is overwritten unasked."),
     ("name_case", "check_free", "Two names that some file systems take for one are not both given."),
@@ -236,13 +238,13 @@ _STORE = _section(
     ("unknown_adapter", "Shelf._unknown", "An adapter that is named is installed."),
     ("ambiguous", "Shelf.find", "Of two artifacts with one name, the person says which."),
     ("record", "Shelf.read", "A record belongs where it lies."),
-    ("needed", "upkeep:remove", "Nothing goes that a variant stands on."),
-    ("merged", "install_model:_check_merged", "What a model was merged from is a short text."),
-    ("changed", "install_adapter:_check_base_stays", "An adapter was checked against the base that is there."),
-    ("locked", "changes:changing", "One process at a time changes the store."),
-    ("full", "changes:_store_error", "On a full disk nothing is half-written."),
-    ("read_only", "changes:_store_error", "A store that cannot be written is said to be so."),
-    ("failed", "changes:_store_error", "Whatever else the disk refuses leaves the store as it was."),
+    ("needed", "store.upkeep:remove", "Nothing goes that a variant stands on."),
+    ("merged", "store.install_model:_check_merged", "What a model was merged from is a short text."),
+    ("changed", "store.install_adapter:_check_base_stays", "An adapter was checked against the base that is there."),
+    ("locked", "store.changes:changing", "One process at a time changes the store."),
+    ("full", "store.changes:_store_error", "On a full disk nothing is half-written."),
+    ("read_only", "store.changes:_store_error", "A store that cannot be written is said to be so."),
+    ("failed", "store.changes:_store_error", "Whatever else the disk refuses leaves the store as it was."),
 )
 
 _TRUST = _section(
@@ -263,8 +265,8 @@ _CONFIG = _section(
     ("unknown_field", "_as_config_error", "A misspelt field is an error, not a default."),
     ("field", "_as_config_error", "Every value is one that makes sense."),
     ("newer", "_as_config_error", "A record that a newer Warmline wrote is not guessed at."),
-    ("package", "resolution:package_file", "A base in a Python package needs that package."),
-    ("path", "resolution:contained", "A workspace names only files inside itself."),
+    ("package", "store.resolution:package_file", "A base in a Python package needs that package."),
+    ("path", "store.resolution:contained", "A workspace names only files inside itself."),
 )
 
 _VARIANT = _section(
@@ -327,5 +329,9 @@ def as_markdown() -> str:
             where = f"`{module.replace('.', '/')}.py`, `{name}`"
             anchor = f'<a id="{rule.code.replace(".", "-")}"></a>'
             lines.append(f"| {anchor}`{rule.code}` | {rule.protects} | {where} |")
+        lines.append("")
+    for title, conditions in CONDITIONS.items():
+        lines += [f"## {title}", "", "| code | what happened |", "|---|---|"]
+        lines += [f'| <a id="{code.replace(".", "-")}"></a>`{code}` | {what} |' for code, what in conditions.items()]
         lines.append("")
     return "\n".join(lines)

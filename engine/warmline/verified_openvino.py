@@ -48,7 +48,7 @@ class FolderFiles:
         """See `VariantFiles.paths`."""
         if isinstance(artifact, ResolvedBase):
             return [artifact.path / name for name in files_of(artifact.path)]
-        folder = _folder(artifact.path)
+        folder = adapter_folder(artifact.path)
         return [folder / WEIGHTS_NAME, folder / CONFIG_NAME]
 
     def known(self, artifact: ResolvedBase | ResolvedAdapter) -> tuple[str, ...] | None:
@@ -71,34 +71,22 @@ class FolderFiles:
 
     def base(self, base: ResolvedBase, admit: Admit) -> str:
         """See `VariantFiles.base`."""
-        names = files_of(base.path)
-        for name in (_XML, _WEIGHTS):
-            if name not in names:
-                raise ArtifactError(
-                    f"the folder holds no {name}",
-                    code="artifact.folder",
-                    file=str(base.path),
-                    remedy="Give a folder that holds an exported OpenVINO model",
-                )
+        _check_whole(base.path)
         found = []
-        xml = b""
         for path in self.paths(base):
             with open_regular(path) as fd:
-                digest, size = self._digests.digest_descriptor(fd), os.fstat(fd).st_size
-                found.append((path, digest, size))
-                if path.name == _XML and path.parent == base.path:
-                    xml = os.pread(fd, min(size, MAX_XML_BYTES + 1), 0)
+                found.append((path, self._digests.digest_descriptor(fd), os.fstat(fd).st_size))
         digest = _digest(base.path, found)
         admit(digest)
         if digest not in self._bases:
-            network = read_network(xml, str(base.path / _XML))
+            network = read_folder(base.path)
             nbytes = sum(size for path, _, size in found if path == base.path / _WEIGHTS)
             self._bases[digest] = _Base(network, FolderConfig(base.path), nbytes)
         return digest
 
     def adapter(self, spec: ResolvedAdapter, base_digest: str, admit: Admit) -> KnownAdapter:
         """See `VariantFiles.adapter`."""
-        folder = _folder(spec.path)
+        folder = adapter_folder(spec.path)
         digests = []
         for path in (folder / WEIGHTS_NAME, folder / CONFIG_NAME):
             with open_regular(path) as fd:
@@ -184,13 +172,33 @@ class FolderFiles:
         )
 
 
+def read_folder(folder: Path) -> Network:
+    """Read the network of a model folder that is whole."""
+    _check_whole(folder)
+    with open_regular(folder / _XML) as fd:
+        xml = os.pread(fd, min(os.fstat(fd).st_size, MAX_XML_BYTES + 1), 0)
+    return read_network(xml, str(folder / _XML))
+
+
+def _check_whole(folder: Path) -> None:
+    names = files_of(folder)
+    for name in (_XML, _WEIGHTS):
+        if name not in names:
+            raise ArtifactError(
+                f"the folder holds no {name}",
+                code="artifact.folder",
+                file=str(folder),
+                remedy="Give a folder that holds an exported OpenVINO model",
+            )
+
+
 def _digest(folder: Path, found: list[tuple[Path, str, int]]) -> str:
     return folder_digest(
         StoredFile(name=path.relative_to(folder).as_posix(), digest=digest, size=size) for path, digest, size in found
     )
 
 
-def _folder(path: Path) -> Path:
+def adapter_folder(path: Path) -> Path:
     """Return the folder of an adapter that is named by it or by its weights; refuse what is no PEFT adapter."""
     if path.is_dir():
         return path

@@ -101,9 +101,8 @@ def _import(job: dict[str, Any], answer: Any) -> dict[str, Any]:
             check_kept(weight, kept[weight.module], precision, label)
         if not plan.tied:
             looked_up = embedding_input(saved, plan, label).get_source_output().get_node()
-            check_kept(
-                plan.embedding, measure(looked_up, plan.embedding, weights, lambda count: None), precision, label
-            )
+            found = measure(looked_up, plan.embedding, weights, lambda count: None)
+            check_kept(plan.embedding, found, precision, label)
     for name in _KEPT:
         os.replace(raw / name, out / name)
     backend = LlamaBackend(DigestCache())

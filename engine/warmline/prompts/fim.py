@@ -38,7 +38,7 @@ _TokenId = Annotated[StrictInt, Field(ge=0)]
 class FimTokens(BaseModel):
     """Sentinel texts as a person writes them in a profile; each must be exactly one token of the base."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     prefix: _TokenText
     suffix: _TokenText
@@ -58,7 +58,7 @@ class FimProfile(BaseModel):
         Additional tokens that end the middle: ids, or texts which are one token each.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     order: FimOrder | None = None
     tokens: FimTokens | None = None

@@ -9,6 +9,8 @@ import sys
 def main() -> None:
     """Run the command line of this process and leave with its exit code (`output.Exit`)."""
     _open_missing_streams()
+    # Looking for plug-ins reads the metadata of every package that is installed.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         if sys.argv[1:] == ["lsp"] and sys.stdin is not None and sys.stdout is not None and not sys.stdin.isatty():
             # An editor waits for its answer: it need not wait for all the other commands, which `app` imports.

@@ -8,61 +8,27 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from warmline.errors import WarmlineError
 
 from warmline_server.paths import unreadable
 
-from . import (
-    adapter,
-    cache,
-    catalog,
-    chat,
-    complete,
-    config,
-    demo,
-    doctor,
-    engine,
-    lsp,
-    model,
-    pull,
-    schema,
-    stats,
-    status,
-    trust,
-    variant,
-)
 from .output import HELP, Exit, Output
 
-app = typer.Typer(
-    name="warmline",
-    help="Local model variants for editors: a base model, LoRA adapters and a profile, kept warm by exact identity.",
-    epilog=HELP,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+_HELP: Final = (
+    "Local model variants for editors: a base model, LoRA adapters and a profile, kept warm by exact identity."
 )
-app.command("demo", epilog=HELP)(demo.command)
-# Else `-:LINE:COL`, a place on stdin, would be taken for an option.
-app.command("complete", epilog=HELP, context_settings={"ignore_unknown_options": True})(complete.command)
-app.command("lsp", epilog=HELP)(lsp.command)
-app.command("chat", epilog=HELP)(chat.command)
-app.command("status", epilog=HELP)(status.command)
-app.command("stats", epilog=HELP)(stats.command)
-app.command("doctor", epilog=HELP)(doctor.command)
-app.command("schema", epilog=HELP)(schema.command)
-model.app.command("pull")(pull.command)
-app.add_typer(model.app, name="model", epilog=HELP)
-app.add_typer(adapter.app, name="adapter", epilog=HELP)
-app.add_typer(variant.app, name="variant", epilog=HELP)
-app.add_typer(catalog.app, name="catalog", epilog=HELP)
-app.add_typer(config.app, name="config", epilog=HELP)
-app.add_typer(trust.app, name="trust", epilog=HELP)
-app.add_typer(engine.app, name="engine", epilog=HELP)
-app.add_typer(cache.app, name="cache", epilog=HELP)
+_COMMANDS: Final = ("demo", "complete", "lsp", "chat", "status", "stats", "doctor", "schema")
+_GROUPS: Final = ("model", "adapter", "variant", "catalog", "config", "trust", "engine", "cache")
+_SETTINGS: Final[dict[str, dict[str, Any]]] = {
+    # Else `-:LINE:COL`, a place on stdin, would be taken for an option.
+    "complete": {"ignore_unknown_options": True},
+}
 
 # Of what is written, stdout alone has no name.
 _LOST_OUTPUT: Final = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF})
@@ -83,8 +49,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit(Exit.OK)
 
 
-@app.callback(invoke_without_command=True)
-def root(
+def _root(
     context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
@@ -93,6 +58,37 @@ def root(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(Exit.USAGE)
+
+
+@lru_cache(maxsize=1)
+def _model_group() -> typer.Typer:
+    from . import model, pull
+
+    model.app.command("pull")(pull.command)
+    return model.app
+
+
+def _app(first: str) -> typer.Typer:
+    """Put the commands together: all of them, or the one that is asked for, which takes half the time to import."""
+    app = typer.Typer(
+        name="warmline",
+        help=_HELP,
+        epilog=HELP,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    known = first in _COMMANDS or first in _GROUPS
+    for name in _COMMANDS:
+        if name == first or not known:
+            command = import_module(f".{name}", __package__).command
+            app.command(name, epilog=HELP, context_settings=_SETTINGS.get(name))(command)
+    for name in _GROUPS:
+        if name == first or not known:
+            group = _model_group() if name == "model" else import_module(f".{name}", __package__).app
+            app.add_typer(group, name=name, epilog=HELP)
+    return app
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -119,7 +115,8 @@ def run(arguments: Sequence[str]) -> int:
 def _run(arguments: Sequence[str], output: Output) -> int:
     """As `run`; an `OSError` means that stdout or stderr cannot be written."""
     try:
-        code = typer.main.get_command(app).main(list(arguments), prog_name="warmline", standalone_mode=False)
+        command = typer.main.get_command(_app(arguments[0] if arguments else ""))
+        code = command.main(list(arguments), prog_name="warmline", standalone_mode=False)
         return int(code) if isinstance(code, int) else Exit.OK
     except WarmlineError as error:
         _trace()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,6 +47,8 @@ def command(
         completion = refused(BINARY)
     else:
         with asking_for_approval(selection.workspace, variant):
+            import asyncio
+
             completion = asyncio.run(_complete(output, selection.variant, document, line, column))
     if as_json:
         output.json(result(selection.variant.name, completion))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -68,6 +67,8 @@ def command(
     `kv`, which is `warm` when at least half of the prompt's tokens were reused, else `cold`.
     """
     output = Output(as_json)
+    import asyncio
+
     runs, statuses = asyncio.run(_run(output))
     if as_json:
         output.json([run.as_json() for run in runs])
@@ -102,6 +103,8 @@ def _on_openvino(output: Output, runs: list[_Run], *, wanted: bool) -> None:
         from . import demo_openvino
 
         output.text("")
+        import asyncio
+
         demo_openvino.show(output, asyncio.run(demo_openvino.run(output, runs)))
     elif wanted:
         output.note(cell(f"To see the same on OpenVINO: {INSTALL}", "dim"))

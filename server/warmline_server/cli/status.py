@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,6 +38,8 @@ def command(
     try:
         selection = select(path, variant)
         with asking_for_approval(selection.workspace, variant):
+            import asyncio
+
             active, engine_status = asyncio.run(_describe(output, selection))
     except WarmlineError as error:
         if not as_json:

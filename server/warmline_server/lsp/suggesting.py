@@ -94,6 +94,7 @@ class Suggesting:
         self.ring = Ring(lambda: self.settings.context_excerpts)
         self.visits = Visits(session, self.ring)
         self.generations: LRUCache[str, Generation] = LRUCache(_DOCUMENTS)
+        self.latest: LRUCache[str, Question] = LRUCache(_DOCUMENTS)
         self._logged: LRUCache[str, str] = LRUCache(_DOCUMENTS)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -117,6 +118,10 @@ class Suggesting:
         named = header(path, snapshot.language_id) if path and texts else ""
         return Asked(question, snapshot.language_id, path, texts, named)
 
+    def is_latest(self, question: Question) -> bool:
+        """Tell whether no other question about its document has come since."""
+        return self.latest.get(question.document) == question
+
     def is_news(self, uri: str, reason: str) -> bool:
         """Tell whether a document's reason for showing nothing is another one than last time."""
         known, self._logged[uri] = self._logged.get(uri), reason
@@ -137,6 +142,7 @@ class Suggesting:
     def closed(self, uri: str) -> None:
         """A document is about to be closed."""
         self.generations.pop(uri, None)
+        self.latest.pop(uri, None)
         self._logged.pop(uri, None)
         self.speculation.stop(uri)
         snapshot = self._session.documents.get(uri)

@@ -90,6 +90,7 @@ async def suggest(session: Session, cursor: Cursor, *, automatic: bool) -> list[
     try:
         variant = session.variants.resolve(place)
         asked = suggesting.ask_about(cursor, place, variant, explicit=not automatic)
+        suggesting.latest[uri] = asked.question
         found: tuple[IdentityDigest | None, Answer] | None = await _kept(session, asked.question)
         decoded = None
         if found is None:
@@ -155,7 +156,7 @@ async def _kept(session: Session, question: Question) -> tuple[IdentityDigest, A
         return None
     identity = await _identity(session, question.variant)
     answer = results.get(identity, question)
-    if answer is None:
+    if answer is None or not session.suggesting.is_latest(question):
         return None
     session.requests.stop(question.document, unless=question)
     return identity, answer
@@ -174,13 +175,15 @@ async def _decoded(session: Session, asked: Asked, *, automatic: bool) -> Decode
         generation = suggesting.generations.get(question.document)
         return generation is not None and generation.serves(question)
 
-    while True:
+    # Whoever had to ask the engine which variant it is may be late: a later question is not to be stopped.
+    while suggesting.is_latest(question):
         decoded = await session.requests.ask(question.document, question, start, serves)
         if decoded is None or decoded.question == question or decoded.completions[0].reason in _GIVEN_UP:
             return decoded
         if _left(decoded, question) and decoded.identity == await _identity(session, question.variant):
             return decoded
         # It was another text in the end, or is all typed, or another variant's: the next turn begins a decode.
+    return None
 
 
 def _left(decoded: Decoded, question: Question) -> Answer | None:

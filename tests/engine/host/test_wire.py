@@ -45,6 +45,7 @@ DIGEST = "sha256:" + "ab" * 32
 BY_NAME: dict[str, Any] = {
     "digest": DIGEST,
     "identity": DIGEST,
+    "device": "GPU.1",
     "name": "some-name",
     "percent": 77,
     "scale": Decimal("-0.1000001"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from warmline.digests import DigestCache
 from warmline.errors import ArtifactError
 from warmline.importing.facts_files import FIM_TOKENS
 from warmline.importing.forms import Scratch
-from warmline.importing.graph import embedding_input, named_matmuls, repair
+from warmline.importing.graph import assign, embedding_input, named_matmuls, repair
 from warmline.importing.marks import IMPORTER_VERSION
 from warmline.importing.weights import GGUFWeights
 
@@ -120,6 +121,16 @@ def test_a_weight_in_another_layers_place_is_refused_by_name(network: Any, tmp_p
     with opened(source, "base.gguf") as (read_at, _), pytest.raises(ArtifactError) as caught:
         repair(model, plan, GGUFWeights(read_at, "base.gguf"), "exact", Scratch(tmp_path / "s"), lambda count: None)
     assert (caught.value.code, caught.value.field) == ("artifact.import.differs", "blk.0.ffn_up.weight")
+
+
+def test_a_network_of_other_products_is_refused(network: Any, tmp_path: Path) -> None:
+    plan = plan_import(read_header(smollm2.base_path()))
+    with pytest.raises(ArtifactError) as fewer:
+        assign(network, replace(plan, matmuls=plan.matmuls[1:]), "base.gguf")
+    with pytest.raises(ArtifactError) as shape:
+        assign(network, replace(plan, matmuls=tuple(reversed(plan.matmuls))), "base.gguf")
+    assert [each.value.code for each in (fewer, shape)] == ["artifact.import.network"] * 2
+    assert shape.value.field is not None
 
 
 def test_the_place_where_tokens_are_looked_up_is_found(network: Any) -> None:

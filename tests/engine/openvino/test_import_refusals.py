@@ -11,13 +11,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import smollm2
 from fake_backend import write_adapter, write_base
 from gguf_writer import TENSOR_F16, U32, base, gguf, kv, kv_str, laid_out, u32
 from store_tools import state
+from warmline.artifacts.gguf import TensorInfo
+from warmline.artifacts.openvino_ir import Weight
 from warmline.errors import WarmlineError
 from warmline.importing import process
+from warmline.importing.weights import GGUFWeights
 from warmline.registry import Store
 from warmline.store.blobs import digest_of
 
@@ -57,6 +61,44 @@ def test_bad_files_are_refused_before_native_code_sees_them(home: Path, tmp_path
         "lora.gguf": "artifact.base.kind",
         "none.gguf": "artifact.missing",
     }
+
+
+def test_what_the_reader_would_leave_out_is_refused(home: Path, tmp_path: Path) -> None:
+    keys = [kv_str("general.architecture", "llama"), kv_str("llama.rope.scaling.type", "yarn")]
+    keys += [kv(f"llama.{key}", U32, u32(1)) for key in ("block_count", "attention.head_count")]
+
+    def refusal(keys: list[bytes], **more: tuple[tuple[int, ...], int]) -> tuple[str, str | None]:
+        tensors = llama_tensors() | {name.replace("__", "."): each for name, each in more.items()}
+        infos, data = laid_out({name: each for name, each in tensors.items() if each[0]})
+        path = tmp_path / "llama.gguf"
+        path.write_bytes(gguf(keys, infos, data=data))
+        error = refused(home, path)
+        return error.code, error.field
+
+    assert refusal(keys) == ("artifact.import.rope", "llama.rope.scaling.type")
+    plain = [keys[0], *keys[2:]]
+    unknown = refusal(plain, rope_freqs__weight=((16,), TENSOR_F16))
+    assert unknown == ("artifact.import.tensor", "rope_freqs.weight")
+    missing = refusal(plain, blk__0__attn_v__weight=((), TENSOR_F16))
+    assert missing == ("artifact.import.tensor", "blk.0.attn_v.weight")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "data", "code"),
+    [
+        ("f32", np.full(32, np.nan, "<f4").tobytes(), "artifact.import.not_finite"),
+        ("iq1_m", bytes(56), "artifact.import.type"),
+        ("f32", bytes(4), "artifact.unreadable"),
+    ],
+)
+def test_weights_without_values_are_refused(dtype: str, data: bytes, code: str) -> None:
+    columns = 256 if dtype == "iq1_m" else 32
+    nbytes = 56 if dtype == "iq1_m" else 128
+    weight = Weight("lm_head", TensorInfo("output.weight", (columns, 1), dtype, 0, nbytes), None)
+    weights = GGUFWeights(lambda at, count: data[at : at + count], "base.gguf")
+    with pytest.raises(WarmlineError) as caught:
+        list(weights.chunks(weight))
+    assert (caught.value.code, caught.value.field) == (code, "output.weight")
 
 
 @pytest.fixture

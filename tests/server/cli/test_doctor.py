@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from fake_backend import write_base
 from store_tools import filled
+from warmline.backends.openvino_guarantee import Canary, remember
 from warmline.registry import Store
-from warmline_server.cli.checks import Check, Level, editors, machine, storage
+from warmline_server.cli.checks import Check, Level, editors, machine, openvino, storage
 from warmline_server.cli.checks.variants import VariantChecks
 
 Run = Callable[..., Any]
@@ -238,3 +239,24 @@ def test_a_folder_for_a_base_is_a_row_and_no_crash(warmline: Run, home: Path, tm
     done = warmline("doctor", "--json")
     failed = {row["check"]: row["message"] for row in done.json["checks"] if row["level"] == "fail"}
     assert "not a regular file" in failed["variant llama/v"]
+
+
+def test_the_second_backend_is_there_or_how_to_add_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openvino, "installed", lambda: False)
+    (row,) = openvino.checks(store, probe=False)
+    assert (row.level, row.detail) == (Level.OK, {"installed": False})
+    assert "pip install 'warmline[openvino]'" in row.message
+    monkeypatch.setattr(openvino, "installed", lambda: True)
+    monkeypatch.setattr(openvino, "package_version", lambda: "7")
+    assert [row.name for row in openvino.checks(store, probe=True)] == ["openvino", "openvino cache"]
+    for mixes, apart, level, said in (
+        (True, True, Level.OK, "mixes adapters"),
+        (False, True, Level.OK, "by itself"),
+        (True, False, Level.FAIL, "not its identity's"),
+    ):
+        remember(store.home, Canary("7", shared_mixes=mixes, own_apart=apart))
+        row = list(openvino.checks(store, probe=False))[1]
+        assert row.level is level
+        assert said in row.message
+    remember(store.home, Canary("6", shared_mixes=True, own_apart=True))
+    assert "not measured" in list(openvino.checks(store, probe=False))[1].message

@@ -48,7 +48,7 @@ class ScriptedEngine:
         self.prewarmed: list[CompletionRequest] = []
         self.guessed = asyncio.Event()
         self.chats: list[ChatRequest] = []
-        self.ended: list[ChatRequest] = []
+        self.chats_ended: list[ChatRequest] = []
         self.room: int | None = None
         self.clients: set[str] = set()
         self.asked = asyncio.Event()
@@ -113,7 +113,7 @@ class ScriptedEngine:
             if self.outcome is not None:
                 yield Done(outcome=self.outcome, text="".join(self.pieces), predicted_tokens=3, total_ms=2.0)
         finally:
-            self.ended.append(request)
+            self.chats_ended.append(request)
 
     async def describe(self, variant: ResolvedVariant) -> VariantStatus:
         if self.error is not None:

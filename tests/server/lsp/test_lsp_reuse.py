@@ -249,6 +249,34 @@ async def test_a_decode_of_files_that_were_replaced_meanwhile_is_not_taken_over(
     assert [request.prefix for request in one.engine.requests] == ["x = ", "x = c"]
 
 
+async def test_a_kept_answer_that_comes_late_stops_no_later_question(
+    room: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = room("1")
+    person = Typist(one, "x = ")
+    assert await person.ghost() == "1"
+    gate = asyncio.Event()
+
+    async def slowly(variant: ResolvedVariant) -> VariantStatus:
+        await gate.wait()
+        return describe(variant)
+
+    monkeypatch.setattr(one.engine, "describe", slowly)
+    one.engine.gate = steps = Steps()
+    one.engine.pieces = ["3"]
+    first = person.ask()
+    await settle()
+    person.type("2")
+    second = person.ask()
+    await settle()
+    gate.set()
+    await settle()
+    steps.let(9)
+    assert await first is None
+    assert person.shown((await second)[0]) == "3"
+    assert len(one.engine.requests) == 2
+
+
 async def test_a_variant_that_broke_meanwhile_is_an_error_and_no_kept_answer(
     room: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

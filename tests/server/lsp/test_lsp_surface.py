@@ -238,7 +238,7 @@ async def test_an_explanation_streams_and_goes_on_as_a_conversation(one: Site) -
 
 
 async def test_a_completion_is_answered_while_a_chat_streams(one: Site) -> None:
-    configure(one, {"chat": {"maxTokens": 400}})
+    configure(one, {"chat": {**SHORT, "maxTokens": 400}})
     uri = one.open(one.root / "busy.py", CODE, "python")
     talk = one.editor.running(
         "warmline.chat", {"message": "Count to one hundred.", "partialResultToken": "long"}, msg_id="long"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from warmline.backends.openvino_guarantee import Canary, remember, remembered
 from warmline.backends.openvino_native import INSTALL, installed, package_version
+from warmline.filemodel import Trust
 from warmline.registry import Store
 from warmline.variant import ResolvedVariant
 
@@ -38,6 +39,37 @@ def checks(store: Store, *, probe: bool) -> Iterator[Check]:
         found = _measure(variant, store)
         remember(store.home, found)
     yield _guarantee(found)
+
+
+def check_variant(variant: ResolvedVariant) -> list[str]:
+    """Check a variant's folders by names, shapes and configs; return the adapters that nothing ties to this very base.
+
+    Raises
+    ------
+    ArtifactError
+        As `verified_openvino.FolderFiles`, but for digests: nothing is hashed.
+    """
+    from warmline.artifacts.peft import read_peft  # NumPy, for stores that have such variants
+    from warmline.backends.openvino_facts import FolderConfig
+    from warmline.backends.openvino_names import match
+    from warmline.validation import check_declared_base
+    from warmline.verified_openvino import adapter_folder, read_folder
+
+    network = read_folder(variant.base.path)
+    FolderConfig(variant.base.path)
+    sources = frozenset({network.source_digest} if network.source_digest else ())
+    loose = []
+    for spec in variant.adapters:
+        adapter = read_peft(adapter_folder(spec.path))
+        match(adapter.pairs, network.matmuls, adapter.file)
+        if variant.base.digest is not None:
+            strict = spec.trust is Trust.CURATED
+            check_declared_base(
+                spec.name, spec.declared_base, variant.base.digest, adapter.file, strict=strict, sources=sources
+            )
+        if variant.base.digest is None or spec.declared_base.digest != variant.base.digest:
+            loose.append(spec.name)
+    return loose
 
 
 def _guarantee(found: Canary | None) -> Check:

@@ -9,6 +9,7 @@ from typing import Final
 
 from warmline.artifacts.gguf import GGUFHeader
 from warmline.artifacts.lora import AdapterSummary, check_against_base, read_adapter
+from warmline.backends.openvino_native import INSTALL, installed
 from warmline.digests import DigestCache, open_regular
 from warmline.errors import WarmlineError
 from warmline.filemodel import Trust
@@ -18,6 +19,7 @@ from warmline.validation import check_declared_base, check_digest, read_base
 from warmline.variant import ResolvedAdapter, ResolvedVariant
 
 from . import Check, fail, ok, warn
+from .openvino import check_variant as check_openvino
 
 # Bytes: a file without a record is hashed up to this, so that ten of them do not take the five seconds.
 _HASHED: Final = 64 << 20
@@ -60,9 +62,9 @@ class VariantChecks:
         name = f"variant {found.backend}/{found.name}"
         try:
             resolved = self._store.resolve(f"{found.backend}/{found.name}")
-            if resolved.backend != "llama":
-                return warn(name, f"the backend `{resolved.backend}` does not run variants yet", "Use backend `llama`")
-            loose = self._check(resolved)
+            if resolved.backend == "openvino" and not installed():
+                return warn(name, "OpenVINO GenAI is not installed", f"Add it: {INSTALL}")
+            loose = self._check(resolved) if resolved.backend == "llama" else check_openvino(resolved)
         except WarmlineError as error:
             file = f"{error.file}: " if error.file and error.file not in error.message else ""
             return fail(name, f"{file}{error.message}", error.remedy, code=error.code, file=error.file)

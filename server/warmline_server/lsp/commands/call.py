@@ -88,7 +88,8 @@ class Call:
         ConfigError
             ``config.no_workspace``.
         """
-        place = self.session.variants.place(uri or self.session.at_hand)
+        # A document without a file belongs to the first folder, and so does a question about none.
+        place = self.session.variants.place(uri or self.session.at_hand or "untitled:")
         if isinstance(place, Nowhere):
             raise ConfigError(
                 "no workspace selects a variant here",

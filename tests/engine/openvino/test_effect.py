@@ -1,0 +1,136 @@
+"""An adapter's strength on OpenVINO: the dense sum of its weights, and what llama.cpp makes of the same adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import smollm2
+from openvino_variants import PEFT, Engine, variant
+from warmline.artifacts.matrix import Matrix
+from warmline.artifacts.peft import matrix, open_peft
+from warmline.backends.base import Abort, AdapterOnDisk, ContextConfig
+from warmline.backends.llama import LlamaBackend
+from warmline.backends.openvino_effect import log_probabilities
+from warmline.backends.openvino_names import match, read_network
+from warmline.backends.openvino_native import PRECISE
+from warmline.backends.openvino_pipeline import Recipe, construct, free_memory, load_adapter
+from warmline.digests import DigestCache
+from warmline.importing.constants import rows_of
+
+pytestmark = [pytest.mark.model, pytest.mark.slow]
+
+CODE = (smollm2.ROOT / "examples/ledger.py").read_text()
+CONFIG = ContextConfig(n_ctx=256, properties=tuple(PRECISE.items()))
+FACTOR = 2.0  # lora_alpha / r of both examples
+
+
+def changes(folder: Path, tokens: Sequence[int], scales: Sequence[float]) -> list[np.ndarray[Any, Any]]:
+    """Return what `acme` changes of each token's log-probability, at each scale, on one pipeline without a cache."""
+    adapter = load_adapter(AdapterOnDisk("acme", PEFT["acme"] / "adapter_model.safetensors", "", FACTOR))
+    recipe = Recipe(folder, "", (), replace(CONFIG), prefix_caching=False)
+    pipeline = construct(recipe, [(adapter, FACTOR)])
+    found = [np.array(log_probabilities(pipeline, tokens, [(adapter, FACTOR * scale)])) for scale in (0.0, *scales)]
+    del pipeline, adapter
+    free_memory()
+    return [one - found[0] for one in found[1:]]
+
+
+def _dense(factor: Matrix) -> np.ndarray[Any, Any]:
+    return np.concatenate([chunk for _, chunk in factor.row_chunks()]).astype(np.float32)
+
+
+def merged(folder: Path, target: Path, scale: float) -> None:
+    """Write the base with `acme` added to its weights at a scale, as one dense matrix each."""
+    import openvino as ov
+
+    model = ov.Core().read_model(folder / "openvino_model.xml")
+    network = read_network((folder / "openvino_model.xml").read_bytes(), "model")
+    nodes = {node.get_friendly_name(): node for node in model.get_ops()}
+    with open_peft(PEFT["acme"]) as (adapter, read_at):
+        assert adapter.factor == FACTOR
+        names = match(adapter.pairs, network.matmuls, "adapter")
+        for pair, name in zip(adapter.pairs, names, strict=True):
+            a, b = (_dense(matrix(one, read_at, "adapter")) for one in (pair.a, pair.b))
+            weight = nodes[name].input(1)
+            rows = rows_of(weight.get_source_output().get_node(), np.arange(len(b)))
+            dense = rows + scale * FACTOR * (b @ a)
+            weight.replace_source_output(ov.op.Constant(dense.astype(np.float32)).output(0))
+    target.mkdir()
+    ov.save_model(model, target / "openvino_model.xml", compress_to_fp16=False)
+    for file in folder.iterdir():
+        if not file.name.startswith("openvino_model."):
+            (target / file.name).symlink_to(file)
+
+
+def test_the_native_scale_is_the_dense_sum(openvino_base: Path, tmp_path: Path) -> None:
+    digests = DigestCache()
+    path = smollm2.base_path()
+    llama = LlamaBackend(digests)
+    tokens = llama.load(path, digests.digest(path)).tokenize(CODE)[:100]
+    llama.close()
+    full, half = changes(openvino_base, tokens, (1.0, 0.5))
+    merged(openvino_base, tmp_path / "half", 0.5)
+    dense, plain = (
+        np.array(log_probabilities(pipeline, tokens))
+        for pipeline in (
+            construct(Recipe(folder, "", (), CONFIG, prefix_caching=False), ())
+            for folder in (tmp_path / "half", openvino_base)
+        )
+    )
+    free_memory()
+    assert abs(half).max() > 1
+    assert abs((dense - plain) - half).max() < 0.02 * abs(half).max()
+    assert abs((dense - plain) - full).max() > 0.2 * abs(half).max()  # another scale would be seen
+
+
+def test_both_backends_change_alike(openvino_base: Path) -> None:
+    """One prompt here; `bench/second_backend.py` measures twenty."""
+    digests = DigestCache()
+    path = smollm2.base_path()
+    backend = LlamaBackend(digests)
+    model = backend.load(path, digests.digest(path))
+    tokens = model.tokenize(CODE)[:60]
+    adapter = AdapterOnDisk("acme", smollm2.ACME, digests.digest(smollm2.ACME), 1.0)
+    rows = []
+    for adapters in ([adapter], []):
+        session = model.open_session(adapters, ContextConfig(n_ctx=256))
+        found = []
+        session.prefill(tokens[:1], Abort()).run()
+        for token in tokens[1:]:
+            logits = session.logits().astype(np.float64)
+            found.append(logits[token] - logits.max() - np.log(np.exp(logits - logits.max()).sum()))
+            session.decode(token, Abort())
+        rows.append(np.array(found))
+        session.close()
+    backend.close()
+    (ours,) = changes(openvino_base, tokens, (1.0,))
+    theirs = rows[0] - rows[1]
+    assert np.corrcoef(ours, theirs)[0, 1] > 0.98
+    assert 0.9 < np.polyfit(theirs, ours, 1)[0] < 1.1
+
+
+def test_two_adapters_a_scale_and_prompt_lookup(openvino_base: Path) -> None:
+    """Each has an identity and a pipeline of its own; drafted tokens change no greedy text."""
+    engine = Engine()
+    try:
+        text = CODE[:900]
+        one = engine.complete(variant(openvino_base, "acme"), text, max_tokens=16)
+        plain = variant(openvino_base, "acme", openvino={"prompt_lookup": True})
+        drafted = engine.complete(plain, text, max_tokens=16)
+        assert drafted.started.identity != one.started.identity
+        assert drafted.done.text == one.done.text
+        two = engine.complete(variant(openvino_base, "acme", "fim"), text, max_tokens=16)
+        weak = engine.complete(variant(openvino_base, "acme", scale="0.25"), text, max_tokens=16)
+        assert weak.started.reason == "identity:adapters"
+        texts = {one.done.text, two.done.text, weak.done.text}
+        assert len(texts) > 1
+        assert len({each.started.identity for each in (one, two, weak)}) == 3
+        llama = variant(smollm2.base_path(), "acme", "fim", backend="llama")
+        assert engine.complete(llama, text, max_tokens=16).done.text == two.done.text
+    finally:
+        engine.close()

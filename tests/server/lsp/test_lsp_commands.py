@@ -1,0 +1,245 @@
+"""Commands over a scripted engine: what goes to the model, what is kept of a conversation, what an edit looks like."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from lsprotocol import types
+from scripted import Room
+from warmline.host.wire import ChatTurn, Outcome
+from warmline_server.lsp import rename
+from warmline_server.lsp.commands.call import Refused
+from warmline_server.lsp.commands.edit import code_of
+from warmline_server.lsp.commands.run import Running
+from warmline_server.lsp.conversations import bounded
+from warmline_server.lsp.initialize import COMMANDS, Client
+from warmline_server.lsp.json_cursor import json_cursor
+
+Make = Callable[..., Room]
+EDITS = Client(versioned_edits=True, annotated_edits=True)
+
+
+async def run(one: Room, command: str, *arguments: Any, work: Any = None) -> Any:
+    params = types.ExecuteCommandParams(command, arguments=list(arguments), work_done_token=work)
+    return await Running().run(server(one), params)
+
+
+def server(one: Room) -> Any:
+    """Stand in for the server, with a document at hand."""
+    one.session.turn_to(one.uri())
+    return SimpleNamespace(session=one.session)
+
+
+def span(line: int, start: int, end: int, last: int | None = None) -> dict[str, Any]:
+    to = line if last is None else last
+    return {"start": {"line": line, "character": start}, "end": {"line": to, "character": end}}
+
+
+async def test_each_command_that_is_announced_can_be_run(room: Make) -> None:
+    one = room("1")
+    for command in COMMANDS:
+        try:
+            await run(one, command)
+        except Refused as error:
+            assert "no such command" not in str(error)
+
+
+async def test_a_turn_is_built_on_what_was_said(room: Make) -> None:
+    one = room("an", "swer")
+    uri = one.open("def f():\n    return 1\n")
+    first = await run(
+        one, "warmline.chat", {"message": "Why?", "conversation": "c", "uri": uri, "range": span(1, 4, 12)}
+    )
+    assert (first["text"], first["outcome"], first["dropped_messages"]) == ("answer", "stop", 0)
+    question = one.engine.chats[0].messages[-1].content
+    assert question.startswith("Why?\n\n")
+    assert "src/a.py, lines 1 to 2" in question or "The selected code, from src/a.py" in question
+    assert "return 1" in question
+    await run(one, "warmline.chat", {"message": "And?", "conversation": "c"})
+    roles = [(turn.role, turn.content) for turn in one.engine.chats[1].messages]
+    assert roles == [("user", question), ("assistant", "answer"), ("user", "And?")]
+    assert {chat.conversation for chat in one.engine.chats} == {"c"}
+    await run(one, "warmline.chat", {"message": "New", "conversation": "c", "restart": True})
+    assert [turn.content for turn in one.engine.chats[2].messages] == ["New"]
+
+
+async def test_what_no_longer_fits_goes_first_and_is_said(room: Make) -> None:
+    one = room("a")
+    for number in range(4):
+        await run(one, "warmline.chat", {"message": f"q{number}", "conversation": "c"})
+    one.engine.room = 3  # messages that the context takes
+    told = await run(one, "warmline.chat", {"message": "q4", "conversation": "c"})
+    assert [turn.content for turn in one.engine.chats[-1].messages] == ["q3", "a", "q4"]
+    assert told["dropped_messages"] == 6
+    assert told["notice"] == (
+        "The oldest 6 messages are no longer part of this conversation: it is longer than what the model can be given."
+    )
+    one.engine.room = 0
+    with pytest.raises(Refused) as refused:
+        await run(one, "warmline.chat", {"message": "q", "conversation": "d"})
+    assert refused.value.data["code"] == "prompt.room"
+
+
+def test_a_bound_drops_questions_with_their_answers() -> None:
+    turns = [ChatTurn(role="user" if n % 2 == 0 else "assistant", content="x" * 10) for n in range(21)]
+    assert bounded(turns, 100, 10_000) == tuple(turns)
+    for kept in (bounded(turns, 10, 10_000), bounded(turns, 100, 100)):
+        assert 0 < len(kept) <= 7
+        assert kept[0].role == kept[-1].role == "user"
+    assert bounded(turns[:1], 1, 1) == tuple(turns[:1])
+
+
+async def test_a_cancelled_turn_ends_the_decode_and_leaves_no_trace(room: Make) -> None:
+    one = room("never")
+    one.engine.gate = asyncio.Event()
+    talk = asyncio.ensure_future(run(one, "warmline.chat", {"message": "q", "conversation": "c"}, work="w"))
+    await one.engine.asked.wait()
+    talk.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await talk
+    assert len(one.engine.chats_ended) == 1
+    assert one.session.conversations.get("c").turns == ()
+    assert [value.kind for token, value in one.memory.reports if token == "w"] == ["begin", "end"]
+
+
+async def test_the_cancel_button_ends_the_command_of_its_token(room: Make) -> None:
+    one = room("never")
+    one.engine.gate = asyncio.Event()
+    running = Running()
+    params = types.ExecuteCommandParams("warmline.chat", arguments=[{"message": "q"}], work_done_token="w")
+    talk = asyncio.ensure_future(running.run(server(one), params))
+    await one.engine.asked.wait()
+    running.cancel("other")
+    assert not talk.done()
+    running.cancel("w")
+    with pytest.raises(asyncio.CancelledError):
+        await talk
+
+
+async def test_secrets_go_to_no_chat(room: Make) -> None:
+    one = room("1")
+    uri = one.open("KEY=abc", ".env")
+    with pytest.raises(Refused, match="secrets"):
+        await run(one, "warmline.explain", {"uri": uri, "range": span(0, 0, 7)})
+    assert one.engine.chats == []
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+async def test_an_edit_is_for_this_version_and_to_be_confirmed(room: Make, encoding: str) -> None:
+    client = Client(versioned_edits=True, annotated_edits=True, encoding=encoding)
+    one = room("Sure:\n```python\nif y:\n    z()\n```\nDone.", client=client)
+    face = "\U0001f600"
+    uri = one.open(f"def f():\r\n    x = '{face}'; g()\r\n", version=7)
+    units = {"utf-8": 4, "utf-16": 2, "utf-32": 1}[encoding]
+    where = span(1, 4, len("    x = ''; g()") + units)
+    found = await run(one, "warmline.edit", {"uri": uri, "range": where, "instruction": "Check y."})
+    assert found["reason"] == "written"
+    [change] = found["edit"].document_changes
+    assert (change.text_document.uri, change.text_document.version) == (uri, 7)
+    [edit] = change.edits
+    assert edit.new_text == "if y:\r\n        z()"
+    assert found["edit"].change_annotations[edit.annotation_id].needs_confirmation is True
+    assert "Check y." in one.engine.chats[0].messages[0].content
+    snapshot = one.session.documents.get(uri)
+    assert snapshot is not None
+    assert snapshot.version == 7 and face in snapshot.text  # nothing was applied
+
+
+@pytest.mark.parametrize(
+    ("pieces", "outcome", "reason"),
+    [
+        (("```\nx = 1\n```",), Outcome.STOP, "unchanged"),
+        (("```\nx = 2",), Outcome.LENGTH, "length"),
+        (("The code is fine as it is.",), Outcome.STOP, "no-code"),
+        (("",), Outcome.STOP, "no-code"),
+    ],
+)
+async def test_where_there_is_no_edit_there_is_a_reason(
+    room: Make, pieces: tuple[str, ...], outcome: Outcome, reason: str
+) -> None:
+    one = room(*pieces, outcome=outcome, client=EDITS)
+    uri = one.open("x = 1")
+    found = await run(one, "warmline.fix", {"uri": uri, "range": span(0, 0, 5)})
+    assert (found["edit"], found["reason"]) == (None, reason)
+
+
+def test_code_is_what_stands_in_the_fence() -> None:
+    assert code_of("Here:\n~~~py\na\nb\n~~~\nend") == "a\nb\n"
+    assert code_of("```\na\r\nb") == "a\nb"
+    assert code_of("x = 1\ny = 2") == "x = 1\ny = 2"
+    assert code_of("````\n```\n````") == "```\n"
+
+
+async def test_selecting_keeps_what_a_person_wrote(room: Make) -> None:
+    one = room("1")
+    one.write(one.config, '{\n   "variant" : "acme", "overrides": {"profile": {"max_tokens": 9}} }\n')
+    uri = one.open("x")
+    await run(one, "warmline.selectVariant", {"uri": uri, "variant": "plain"})
+    assert one.config.read_text() == '{\n   "variant" : "plain", "overrides": {"profile": {"max_tokens": 9}} }\n'
+    one.write(one.config, {"variant": "acme", "overrides": {"scales": {"style": 2}}})
+    with pytest.raises(Refused, match="no adapter called"):
+        await run(one, "warmline.selectVariant", {"uri": uri, "variant": "plain"})
+    assert json.loads(one.config.read_text())["variant"] == "acme"
+    one.session.documents.open(one.config.as_uri(), "json", 1, "{}")
+    with pytest.raises(Refused, match="not saved"):
+        await run(one, "warmline.selectVariant", {"uri": uri, "variant": "acme"})
+
+
+async def test_a_variants_new_name_goes_where_it_is_called(room: Make) -> None:
+    one = room("1")
+    own = one.root / ".warmline" / "variants" / "mine.json"
+    one.write(own, {"name": "mine", "base": {"path": "b.gguf"}})
+    one.select("mine")
+    moved = types.FileRename(own.as_uri(), own.with_name("ours.json").as_uri())
+    found = rename.will_rename_files(one.ls, types.RenameFilesParams([moved]))
+    assert found is not None
+    texts = {uri: [edit.new_text for edit in edits] for uri, edits in (found.changes or {}).items()}
+    assert texts == {own.as_uri(): ['"ours"'], one.config.as_uri(): ['"ours"']}
+    odd = types.FileRename(own.as_uri(), own.with_name("No Name.json").as_uri())
+    assert rename.will_rename_files(one.ls, types.RenameFilesParams([odd])) is None
+
+
+async def test_a_folders_new_name_takes_its_documents_along(room: Make) -> None:
+    one = room("1")
+    inside, beside = one.open("x = 1", "src/a.py"), one.open("y", "srcs.py")
+    folder = types.FileRename(one.uri("src"), one.uri("lib"))
+    rename.did_rename_files(one.ls, types.RenameFilesParams([folder]))
+    documents = one.session.documents
+    moved = documents.get(one.uri("lib/a.py"))
+    assert moved is not None
+    assert (moved.text, moved.uri, documents.get(inside)) == ("x = 1", one.uri("lib/a.py"), None)
+    assert documents.get(beside) is not None
+
+
+@pytest.mark.parametrize(
+    ("drawn", "path", "is_key", "written", "keys"),
+    [
+        ('{"a": 1, "b|', (), True, '"b', {"a"}),
+        ('{"a": 1, "b|": 2, "c": 3}', (), True, '"b"', {"a", "c"}),
+        ('{|"a": 1}', (), True, "", {"a"}),
+        ('{"a": |}', ("a",), False, "", {"a"}),
+        ('{"a": "x|"}', ("a",), False, '"x"', {"a"}),
+        ('{"a": [{"n": 1}, {"n": tr|', ("a", 1, "n"), False, "tr", {"n"}),
+        ('{"a": {"b": {|', ("a", "b"), True, "", set()),
+        ("[1, |", (1,), False, "", set()),
+    ],
+)
+def test_where_a_cursor_stands_in_unfinished_json(
+    drawn: str, path: tuple[Any, ...], is_key: bool, written: str, keys: set[str]
+) -> None:
+    text, at = drawn.replace("|", ""), drawn.index("|")
+    found = json_cursor(text, at)
+    assert found is not None
+    assert (found.path, found.is_key, text[found.span.start : found.span.end]) == (path, is_key, written)
+    assert found.keys == keys
+
+
+@pytest.mark.parametrize("drawn", ["|", '{"a": 1|', '{"a": "x" |', '{"a"|', "{}|", '{"a": "x"|}'])
+def test_where_nothing_may_be_written_nothing_is_offered(drawn: str) -> None:
+    found = json_cursor(drawn.replace("|", ""), drawn.index("|"))
+    assert found is None or drawn == '{"a": 1|'  # a number may go on
