@@ -138,6 +138,7 @@ class OpenVinoModel:
             lookup=recipe.lookup,
         )
         session.resume()
+        self._sessions = [other for other in self._sessions if not other.closed]
         self._sessions.append(session)
         return session
 

@@ -89,6 +89,11 @@ class OpenVinoSession:
         """Whether the pipeline is in memory."""
         return self._pipeline is not None
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed for good."""
+        return self._closed
+
     def resume(self) -> None:
         """See `Session.resume`; raises as `openvino_pipeline.build`."""
         self._ready()

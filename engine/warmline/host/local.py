@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from ..trust import TrustStore
 from ..variant import ResolvedVariant
 from .quarantine import CrashLedger
 from .service import EngineService
-from .wire import ChatRequest, CompletionRequest, Done, EngineStatus, Event, VariantStatus
+from .wire import ChatRequest, CompletionRequest, Done, EngineStatus, Event, Outcome, VariantStatus
 
 T = TypeVar("T")
 
@@ -49,6 +49,7 @@ class LocalEngine:
             self._crashes.open()
         settings = usable_settings(home)
         on_disk = DiskSnapshots(settings.snapshots(home), settings.snapshot_disk_mib << 20) if host else None
+        self._latest: dict[Hashable, object] = {}
         self._service = EngineService(
             LlamaBackend(digests),
             digests,
@@ -75,7 +76,9 @@ class LocalEngine:
 
     async def generate(self, request: CompletionRequest | ChatRequest) -> AsyncGenerator[Sequence[Event], None]:
         """Run a request; yield its events, those together that became known together."""
-        await self._hashed(request.variant)
+        if not await self._in_turn(request):
+            yield [Done(outcome=Outcome.SUPERSEDED, text="", predicted_tokens=0, total_ms=0.0)]
+            return
         receiver = _QueueReceiver(asyncio.get_running_loop())
         if isinstance(request, ChatRequest):
             cancel = self._service.chat(request, receiver)
@@ -149,6 +152,24 @@ class LocalEngine:
     def save(self) -> None:
         """Write the hottest KV to disk when nothing else is to do."""
         self._service.save()
+
+    async def _in_turn(self, request: CompletionRequest | ChatRequest) -> bool:
+        """Wait until the request's files are hashed; tell whether no newer one of its kind came meanwhile.
+
+        The newer one may have found them hashed, and have reached the scheduler first: there this one would end it.
+        """
+        key: Hashable
+        if isinstance(request, ChatRequest):
+            key = (request.client, request.conversation)
+        else:
+            key = (request.client, request.document, request.candidate, request.idle)
+        ticket = self._latest[key] = object()
+        try:
+            await self._hashed(request.variant)
+            return self._latest.get(key) is ticket
+        finally:
+            if self._latest.get(key) is ticket:
+                del self._latest[key]
 
     async def _hashed(self, variant: ResolvedVariant) -> None:
         """Wait until what the variant names is hashed; giving up waiting is always possible."""
