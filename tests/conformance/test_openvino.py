@@ -19,12 +19,12 @@ from warmline.variant import ResolvedVariant
 pytestmark = [pytest.mark.model, pytest.mark.slow]
 
 SEED = 20261130
-STEPS = 24
+STEPS = 14
 TEXT = (smollm2.ROOT / "examples/ledger.py").read_text()
 
 
 class World:
-    """Three variants, one of them of an adapter whose file changes, on prompts that share beginnings."""
+    """The bare base and an adapter whose file changes, on prompts that share beginnings."""
 
     def __init__(self, folder: Path, base: Path) -> None:
         self._folder = folder
@@ -41,7 +41,7 @@ class World:
         shutil.copytree(self._versions[self._at], self._own)
 
     def variant(self, number: int) -> ResolvedVariant:
-        return (variant(self._base), variant(self._base, self._own), variant(self._base, "acme", scale="0.5"))[number]
+        return (variant(self._base), variant(self._base, self._own))[number]
 
     def prompt(self, rng: random.Random) -> str:
         lines = TEXT.splitlines(keepends=True)
@@ -63,7 +63,7 @@ def test_every_answer_is_a_fresh_pipelines(openvino_base: Path, tmp_path: Path) 
         for number in range(STEPS):
             if number == STEPS // 2:
                 world.replace()
-            of, prompt = world.variant(rng.randrange(3)), world.prompt(rng)
+            of, prompt = world.variant(rng.randrange(2)), world.prompt(rng)
             if rng.random() < 0.2:
                 heard = engine.ask(of, prompt, document=f"{rng.randrange(3)}", max_tokens=50)
                 heard.first.wait(rng.choice((0, 0.1, 60)))
@@ -87,7 +87,7 @@ def test_every_answer_is_a_fresh_pipelines(openvino_base: Path, tmp_path: Path) 
                 _check(answers, heard, prompt)
     finally:
         fresh.close()
-    assert len({identity for identity, _ in answers}) == 4  # the replaced file made one more
+    assert len({identity for identity, _ in answers}) == 3  # the replaced file made one more
 
 
 def _check(answers: dict[tuple[str, str], str], heard: Heard, prompt: str) -> None:

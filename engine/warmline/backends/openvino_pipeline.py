@@ -30,6 +30,9 @@ BLOCK: Final = 32
 _CONTEXTS: Final = 2
 _SPARE_BLOCKS: Final = 4
 _LAST_WORDS: Final = 300
+# Prompt lookup: how long a run of tokens has to be found in the prompt, and how many after it are drafted.
+_NGRAM: Final = 3
+_DRAFTED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ def construct(recipe: Recipe, adapters: Sequence[tuple[Any, float]]) -> Any:
         pipeline = genai().ContinuousBatchingPipeline(str(recipe.folder), _scheduler(recipe), recipe.device, properties)
         # `generate` alone puts adapters in force: a request that is added before runs on the bare base, and its KV
         # would stay in the cache.
-        pipeline.generate([as_tensor([0])], [plain_config(1)])
+        pipeline.generate([as_tensor([0])], [plain_config(1, lookup=recipe.lookup)])
     except RuntimeError as error:
         raise _cannot(recipe, error) from None
     return pipeline
@@ -119,13 +122,18 @@ def check_device(device: str) -> None:
         )
 
 
-def plain_config(max_new_tokens: int) -> Any:
-    """Return a request's settings: greedy, no end but its length, nothing put around the prompt."""
+def plain_config(max_new_tokens: int, *, lookup: bool = False) -> Any:
+    """Return a request's settings: greedy, no end but its length, nothing put around the prompt.
+
+    On a pipeline that drafts tokens from the prompt (`lookup`) each request has to say how.
+    """
     config = genai().GenerationConfig()
     config.max_new_tokens = max_new_tokens
     config.ignore_eos = True
     config.apply_chat_template = False
     config.do_sample = False
+    if lookup:
+        config.num_assistant_tokens, config.max_ngram_size = _DRAFTED, _NGRAM
     return config
 
 

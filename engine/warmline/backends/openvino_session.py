@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
     from ..variant import Sampling
 
-# Prompt lookup: how long a run of tokens has to be found in the prompt, and how many after it are drafted.
-_NGRAM: Final = 3
-_DRAFTED: Final = 5
-
 
 class OpenVinoSession:
     """A pipeline of its own under one identity (`Session`).
@@ -133,7 +129,7 @@ class OpenVinoSession:
 
     def new_sampler(self, sampling: Sampling, json_schema: str | None = None) -> OpenVinoSampler:
         """See `Session.new_sampler`."""
-        config = plain_config(1)
+        config = plain_config(1, lookup=self._lookup)
         if sampling.temperature:
             config.do_sample = True
             config.temperature = sampling.temperature
@@ -142,8 +138,6 @@ class OpenVinoSession:
                 config.top_k = sampling.top_k
         else:
             config.logprobs = 1
-        if self._lookup:
-            config.num_assistant_tokens, config.max_ngram_size = _DRAFTED, _NGRAM
         if json_schema is not None:
             # The library's own reading of a schema allows blank lines without end, and a small model writes them.
             config.structured_output_config = genai().StructuredOutputConfig(grammar=grammar(json_schema))
@@ -224,7 +218,7 @@ class OpenVinoSession:
         pipeline = self._ready()
         self._interrupt()  # `generate` wants a pipeline where nothing runs
         try:
-            pipeline.generate([as_tensor(tokens)], [plain_config(1)])
+            pipeline.generate([as_tensor(tokens)], [plain_config(1, lookup=self._lookup)])
         except RuntimeError as error:
             raise BackendError(
                 f"OpenVINO cannot compute the prompt: {' '.join(str(error).split())[-300:]}",

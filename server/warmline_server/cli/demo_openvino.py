@@ -88,7 +88,7 @@ async def run(output: Output, llama: list[Any]) -> list[Answers]:
             variant = on_openvino(variants[name], folder)
             with output.working(f"Loading {name} on OpenVINO"):
                 await client.load(variant)
-            for prompt in (one for one in shipped.prompts(examples) if name in one.variants):
+            for prompt in (one for one in shipped.prompts(examples) if (name, one.name, _WARM) in asked):
                 times = {}
                 for step in ("open", _WARM):
                     of = asked[name, prompt.name, step]

@@ -11,7 +11,6 @@ import itertools
 import os
 import uuid
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from ..approval import Artifact
 from ..labels import warmth
 from ..paths import short_paths
 from . import status, suggestions, uris
+from .attempts import Attempt, Known
 from .configuration import Configuration
 from .conversations import Conversations
 from .counting import Counting
@@ -43,31 +43,6 @@ from .variants import NO_WORKSPACE, Nowhere, Place, Variants
 
 #: First parts of the codes of errors that stay until a person does something about them.
 _FOR_THE_PERSON: Final = frozenset({"trust", "config", "artifact", "variant"})
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One try to use a place's variant; a later try's outcome outweighs an earlier one's, whenever it comes."""
-
-    number: int
-    place: Place
-
-
-@dataclass(slots=True)
-class _Known:
-    """What is known of a place; `place` is None for documents that have none.
-
-    `judged` is the number of the latest attempt that ended, `warned` what the person was told since it worked last.
-    """
-
-    place: Place | None
-    variant: str
-    identity: str = ""
-    usable: ResolvedVariant | None = None
-    error: WarmlineError | None = None
-    suggestion: str | None = None
-    judged: int = 0
-    warned: set[tuple[str, str]] = field(default_factory=set)
 
 
 class Session:
@@ -115,7 +90,7 @@ class Session:
         self._engine_lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._attempts = itertools.count(1)
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, Known] = {}
         self._loading: dict[str, bool] = {}
         self._loads: set[asyncio.Task[None]] = set()
         self._uri = ""
@@ -295,7 +270,7 @@ class Session:
     def _turn(self, place: Place | None) -> None:
         name = _name(place)
         if name not in self._known:
-            self._known[name] = _Known(place, self.variants.selected_name(place) if place else "")
+            self._known[name] = Known(place, self.variants.selected_name(place) if place else "")
         self._known[name].place = place
         self._current = name
         self._show()
@@ -311,7 +286,7 @@ class Session:
             now = self.variants.place(self._uri)
             self._turn(now if isinstance(now, Place) else None)
 
-    def _warn(self, place: Place, known: _Known, error: WarmlineError, variant: ResolvedVariant | None) -> None:
+    def _warn(self, place: Place, known: Known, error: WarmlineError, variant: ResolvedVariant | None) -> None:
         """Tell the person at the editor what only they can mend: once, and again only after it has worked meanwhile."""
         if error.code.partition(".")[0] not in _FOR_THE_PERSON:
             return
@@ -338,7 +313,7 @@ class Session:
             subject = status.Subject(known.variant, known.identity, usable, known.error, known.suggestion)
             self.status.show(subject)
 
-    def _judged(self, attempt: Attempt) -> _Known | None:
+    def _judged(self, attempt: Attempt) -> Known | None:
         """Give what the outcome of an attempt is to be noted in; None when it counts no more."""
         known = self._known.get(attempt.place.name)
         if known is None or attempt.number < known.judged:

@@ -66,7 +66,7 @@ class TrustPrompt:
 
 def may_bring(variant: ResolvedVariant) -> bool:
     """Tell whether a variant takes anything from a workspace, so that there may be something to ask about."""
-    return any(part.workspace for part in (variant.base, *variant.adapters))
+    return variant.base.workspace or any(adapter.workspace for adapter in variant.adapters)
 
 
 def _question(variant: ResolvedVariant, artifacts: list[Artifact], root: Path | None) -> str:

@@ -151,7 +151,7 @@ def test_reuse_is_never_less_than_we_say(openvino_base: Path, digests: DigestCac
     rng = np.random.default_rng(1)
     known: list[list[int]] = []
     kept = 0
-    for _ in range(14):
+    for _ in range(10):
         if known and rng.random() < 0.8:
             start = known[rng.integers(len(known))]
             prompt = start[: rng.integers(1, len(start) + 1)] + rng.integers(100, 40_000, rng.integers(0, 40)).tolist()
@@ -170,7 +170,7 @@ def test_reuse_is_never_less_than_we_say(openvino_base: Path, digests: DigestCac
         second = sampler.pick()
         sampler.close()
         known.append([*prompt, first, second])
-    assert kept > 100
+    assert kept > 60
     model.close()
 
 

@@ -114,23 +114,17 @@ def test_both_backends_change_alike(openvino_base: Path) -> None:
     assert 0.9 < np.polyfit(theirs, ours, 1)[0] < 1.1
 
 
-def test_two_adapters_a_scale_and_prompt_lookup(openvino_base: Path) -> None:
+def test_two_adapters_a_scale_and_prompt_lookup(engine: Engine, openvino_base: Path) -> None:
     """Each has an identity and a pipeline of its own; drafted tokens change no greedy text."""
-    engine = Engine()
-    try:
-        text = CODE[:900]
-        one = engine.complete(variant(openvino_base, "acme"), text, max_tokens=16)
-        plain = variant(openvino_base, "acme", openvino={"prompt_lookup": True})
-        drafted = engine.complete(plain, text, max_tokens=16)
-        assert drafted.started.identity != one.started.identity
-        assert drafted.done.text == one.done.text
-        two = engine.complete(variant(openvino_base, "acme", "fim"), text, max_tokens=16)
-        weak = engine.complete(variant(openvino_base, "acme", scale="0.25"), text, max_tokens=16)
-        assert weak.started.reason == "identity:adapters"
-        texts = {one.done.text, two.done.text, weak.done.text}
-        assert len(texts) > 1
-        assert len({each.started.identity for each in (one, two, weak)}) == 3
-        llama = variant(smollm2.base_path(), "acme", "fim", backend="llama")
-        assert engine.complete(llama, text, max_tokens=16).done.text == two.done.text
-    finally:
-        engine.close()
+    text = CODE[:900]
+    one = engine.complete(variant(openvino_base, "acme"), text, max_tokens=16)
+    drafted = engine.complete(variant(openvino_base, "acme", openvino={"prompt_lookup": True}), text, max_tokens=16)
+    assert drafted.started.identity != one.started.identity
+    assert drafted.done.text == one.done.text
+    two = engine.complete(variant(openvino_base, "acme", "fim"), text, max_tokens=16)
+    weak = engine.complete(variant(openvino_base, "acme", scale="0.25"), text, max_tokens=16)
+    assert weak.started.reason == "identity:adapters"
+    assert len({one.done.text, two.done.text, weak.done.text}) > 1
+    assert len({each.started.identity for each in (one, two, weak)}) == 3
+    llama = variant(smollm2.base_path(), "acme", "fim", backend="llama")
+    assert engine.complete(llama, text, max_tokens=16).done.text == two.done.text

@@ -40,7 +40,7 @@ print(sorted({HEAVY!r} & set(sys.modules)))
             [command, "--help"]
             for command in (
                 *("adapter", "cache", "catalog", "chat", "complete", "config", "demo", "doctor", "engine", "lsp"),
-                *("model", "schema", "status", "trust", "variant"),
+                *("model", "schema", "stats", "status", "trust", "variant"),
             )
         ),
         ["schema", "variant"],
@@ -52,6 +52,9 @@ print(sorted({HEAVY!r} & set(sys.modules)))
         ["config", "list", "--json"],
         ["doctor", "--json"],
         ["cache", "list", "--json"],
+        ["stats", "--json"],
+        ["schema", "editor-settings"],
+        ["schema", "status"],
     ],
     ids=" ".join,
 )
