@@ -128,7 +128,7 @@ def install(clock: Clock, *, threads: int | None = None, record: Path | None = N
     # First: other modules take these two by name when they are imported.
     native.llama = functools.lru_cache(maxsize=1)(lambda imported=native.llama: _library(clock, imported))
     native.version = clock.timed("libraries", native.version)
-    from warmline import verified
+    from warmline import verified, verified_gguf
     from warmline.backends.llama import LlamaBackend, LlamaModel
     from warmline.backends.llama_session import LlamaSampler, LlamaSession
     from warmline.digests import DigestCache
@@ -153,7 +153,7 @@ def install(clock: Clock, *, threads: int | None = None, record: Path | None = N
         settings["record"] = True
         LlamaSession.close = _recording(record, LlamaSession.close)  # type: ignore[method-assign]
     # The probes' own contexts stay as they are.
-    verified.ContextConfig = functools.partial(verified.ContextConfig, **settings)  # type: ignore[misc,assignment]
+    verified_gguf.ContextConfig = functools.partial(verified_gguf.ContextConfig, **settings)  # type: ignore[misc,assignment]
 
 
 def _library(clock: Clock, imported: Callable[[], Any]) -> Any:

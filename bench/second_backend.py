@@ -54,6 +54,7 @@ class Side:
     """One backend with its base loaded, its adapter, and how its contexts are made."""
 
     def __init__(self, name: str, model: Path, digests: DigestCache) -> None:
+        self.name, self.model = name, model
         self.handle: BaseModelHandle
         if name == "openvino":
             from warmline.backends.openvino import OpenVinoBackend
@@ -83,12 +84,26 @@ class Side:
         starts = range(0, PROMPTS // len(tokens))
         return [one[300 * start + 50 :][:EACH] for one in tokens for start in starts]
 
-    def log_probabilities(self, session: Session, tokens: list[int]) -> list[float]:
-        """Return the log-probability of each token but the first."""
-        if hasattr(session, "_pipeline"):
-            from warmline.backends.openvino_effect import log_probabilities
+    def changes(self, sessions: tuple[Session, Session], prompts: list[list[int]]) -> list[float]:
+        """Return what the adapter changes of the log-probability of each token but each prompt's first."""
+        if self.name == "openvino":  # its own cache would leave out the tokens that it has
+            return self._native_changes(prompts)
+        plain, adapted = ([self.log_probabilities(session, one) for one in prompts] for session in sessions)
+        return [b - a for row, other in zip(plain, adapted, strict=True) for a, b in zip(row, other, strict=True)]
 
-            return log_probabilities(session._pipeline, tokens)
+    def _native_changes(self, prompts: list[list[int]]) -> list[float]:
+        from warmline.backends.openvino_effect import log_probabilities
+        from warmline.backends.openvino_pipeline import Recipe, construct, load_adapter
+
+        native = load_adapter(self.adapter)
+        recipe = Recipe(self.model, self.handle.digest, (), self.config, prefix_caching=False)
+        pipeline = construct(recipe, [(native, self.scale)])
+        adapted = [log_probabilities(pipeline, one, [(native, self.scale)]) for one in prompts]
+        plain = [log_probabilities(pipeline, one, [(native, 0.0)]) for one in prompts]
+        return [b - a for row, other in zip(plain, adapted, strict=True) for a, b in zip(row, other, strict=True)]
+
+    def log_probabilities(self, session: Session, tokens: list[int]) -> list[float]:
+        """Return the log-probability of each token but the first, on llama.cpp."""
         found = []
         session.prefill(tokens[:1], Abort()).run()
         for token in tokens[1:]:
@@ -151,10 +166,7 @@ def measure(name: str, model: Path, rounds: int, tokens: int) -> dict[str, Any]:
             sampler.close()
             row.append(token)
         top.append(row)
-    changes = []
-    for prompt in prompts:
-        plain, other = (side.log_probabilities(session, prompt) for session in (base, adapted))
-        changes += [b - a for a, b in zip(plain, other, strict=True)]
+    changes = side.changes((base, adapted), prompts)
     found |= {"top": top, "changes": changes}
     return found
 

@@ -32,6 +32,7 @@ class AdapterPart:
     name: str
     scale: str
     trust: str
+    digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Row:
     base: str = ""
     merged_from: str | None = None
     base_trust: str = ""
+    base_digest: str | None = None
     adapters: tuple[AdapterPart, ...] = ()
     description: str = ""
     error: WarmlineError | None = field(default=None, compare=False)
@@ -147,7 +149,7 @@ class _Reader:
             trust = UNAPPROVED
         adapters = tuple(self._part(found, file.backend, spec, digest) for spec in file.adapters)
         name = name.removesuffix(".gguf").lower()
-        return Row(found, selected, name, merged, trust, adapters, file.description)
+        return Row(found, selected, name, merged, trust, digest, adapters, file.description)
 
     def _part(self, found: Found, backend: str, spec: AdapterSpec, base_digest: str | None) -> AdapterPart:
         record: AdapterRecord | None = None
@@ -164,7 +166,7 @@ class _Reader:
         digest = spec.digest or (record.digest if record else None)
         if found.workspace and digest not in self._approved:
             trust = UNAPPROVED
-        return AdapterPart(spec.name, _scale(spec.scale), trust)
+        return AdapterPart(spec.name, _scale(spec.scale), trust, digest)
 
     def _model(self, backend: str, name: str) -> ModelRecord:
         key = (backend, name)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..digests import DigestCache
+from ..errors import BackendError
 from .openvino_native import genai
 from .openvino_pipeline import Recipe, as_tensor, checked, construct, free_memory, load_adapter, plain_config
 
@@ -38,12 +39,17 @@ def measure_effect(recipe: Recipe, tokens: Sequence[int], digests: DigestCache) 
 def log_probabilities(
     pipeline: Any, tokens: Sequence[int], adapters: Sequence[tuple[Any, float]] | None = None
 ) -> list[float]:
-    """Return the log-probability of each token but the first behind those before it.
+    """Return the log-probability of each token but the first behind those before it, on a pipeline without a cache.
 
     Parameters
     ----------
     adapters
-        Strengths to put in force first, on a pipeline without a prefix cache; None leaves what is in force.
+        Strengths to put in force first; None leaves what is in force.
+
+    Raises
+    ------
+    BackendError
+        ``backend.decode``: the library told fewer, as it does of tokens that it had in a cache.
     """
     if adapters is not None:
         switch = plain_config(1)
@@ -53,8 +59,11 @@ def log_probabilities(
     config.echo, config.logprobs = True, 1
     handle = pipeline.add_request(0, as_tensor(tokens), config)
     found: list[float] = []
-    while len(found) <= len(tokens):  # one for each token, and one for the token that follows
+    while pipeline.has_non_finished_requests():
         pipeline.step()
         while handle.can_read():
             found += [one for output in handle.read().values() for one in output.generated_log_probs]
+    if len(found) != len(tokens) + 1:  # one for each token, and one for the token that follows
+        message = f"OpenVINO told the probabilities of {len(found)} tokens of {len(tokens) + 1}"
+        raise BackendError(message, code="backend.decode", remedy="Report this: it is our fault")
     return found[1 : len(tokens)]

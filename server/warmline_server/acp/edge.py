@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import queue
+import re
 import sys
 import threading
 import traceback
@@ -29,6 +30,7 @@ from ..stdio import Streams
 MAX_LINE: Final = 32 << 20  # bytes: far more than any prompt that a context holds
 _CHUNK: Final = 1 << 16
 _CANCELLED: Final = -32800
+_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 Json = dict[str, Any]
 Followup = Callable[[], Awaitable[None]]
 
@@ -119,16 +121,19 @@ class Lines:
         if not line.strip():
             return None
         try:
-            message = json.loads(line, parse_constant=_no_constant) if len(line) <= MAX_LINE else None
+            message = _parsed(line) if len(line) <= MAX_LINE else None
         except (ValueError, RecursionError):
             await self._refuse(-32700, "Parse error", None)
             return None
         if not isinstance(message, dict) or not _is_id(message.get("id")):
             await self._refuse(-32600, "Invalid request", None)
         elif "method" in message:
-            if isinstance(message["method"], str):
+            if not isinstance(message["method"], str):
+                await self._refuse(-32600, "Invalid request", message.get("id"))
+            elif isinstance(message.get("params") or {}, dict):
                 return _numbered(message)
-            await self._refuse(-32600, "Invalid request", message.get("id"))
+            elif "id" in message:
+                await self._refuse(-32602, "Invalid params", message["id"])
         elif isinstance(message.get("error") or {}, dict):
             return message
         return None
@@ -274,16 +279,20 @@ def _validated(model: type[BaseModel], params: Any) -> BaseModel:
 def _numbered(message: Json) -> Json:
     if "id" not in message:
         return message
-    given = message.get("params")
-    if given is not None and not isinstance(given, dict):
-        given = {"": given}  # parameters by position: no request has them, so that the model refuses them
-    params = _Params(given or {})
+    params = _Params(message.get("params") or {})
     params.request_id = message["id"]
     return {**message, "params": params}
 
 
 def _is_id(value: Any) -> bool:
     return value is None or (isinstance(value, (str, int)) and not isinstance(value, bool))
+
+
+def _parsed(line: bytes) -> Any:
+    message = json.loads(line, parse_constant=_no_constant)
+    if _HALF.search(line):  # half of a character: JSON lets it through, and no encoding has it
+        message = json.loads(json.dumps(message, ensure_ascii=False).encode("utf-8", "replace"))
+    return message
 
 
 def _no_constant(name: str) -> None:

@@ -62,12 +62,14 @@ class SuggestSettings(BaseModel):
         description="While you read a suggestion, decode what would follow it, as long as nothing else is to do.",
     )
     context_excerpts: int = number(
-        4,
+        0,
         0,
         64,
         "excerpts",
         "Excerpts of recently edited and viewed documents of the folder that the model gets as context; 0 for none.",
-        "with their lines a quarter of a context of 4,096 tokens, read once and then kept in the KV",
+        "a new excerpt is some 300 tokens that the model reads before it answers again, and the small example model "
+        "suggested worse with one (kept text 0.34 instead of 0.42 over 36 holes); 4 is a good begin for a coding model "
+        "of a billion weights or more",
     )
     context_lines: int = number(
         32, 4, 256, "lines", "Lines of one excerpt.", "a function or two around the place that was looked at"

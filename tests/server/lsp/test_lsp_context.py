@@ -16,6 +16,12 @@ LEDGER = "def balance(account):\n    return ledger[account]\n"
 RATES = "def rate(currency):\n    return rates[currency]\n"
 
 
+@pytest.fixture
+def room(room: Make) -> Make:
+    """A room whose model gets excerpts of other documents."""
+    return lambda *arguments, **options: room(*arguments, **{"suggest": {"contextExcerpts": 4}, **options})
+
+
 async def test_what_was_looked_at_before_is_context_for_what_comes_after(room: Make) -> None:
     one = room("1")
     assert await Typist(one, LEDGER, "src/ledger.py").ghost()
@@ -73,8 +79,8 @@ async def test_prefilled_is_the_prompt_that_is_asked_for_then(room: Make, monkey
     assert one.engine.prewarmed[-1] == one.engine.requests[-1]
 
 
-async def test_none_is_a_setting(room: Make) -> None:
-    one = room("1", suggest={"contextExcerpts": 0})
+async def test_none_unless_it_is_set(room: Make) -> None:
+    one = room("1", suggest={})
     assert await Typist(one, LEDGER, "src/ledger.py").ghost()
     assert await Typist(one, "x = ", "src/a.py").ghost()
     assert (one.engine.requests[-1].context, one.engine.requests[-1].header) == ((), "")

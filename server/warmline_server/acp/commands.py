@@ -1,0 +1,133 @@
+"""Commands that a prompt may begin with: they read the session and the engine, never the model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from warmline.errors import WarmlineError
+from warmline.registry import find_workspace
+
+from ..characters import escape_invisible
+from ..listing import list_rows
+from ..paths import short_path
+from .edge import RequestError
+from .live import Live
+from .options import VARIANT, describe_row
+from .shortening import make_room
+
+Json = dict[str, Any]
+Command = Callable[[Live, str], Awaitable[str]]
+
+
+async def variant(live: Live, name: str) -> str:
+    """Say which variants there are, or switch to one."""
+    if name:
+        return await _switch(live, name)
+    rows = await asyncio.to_thread(list_rows, live.home, find_workspace(live.cwd))
+    lines = [f"{row.found.backend}/{row.found.name}: {describe_row(row)}" for row in rows if row.error is None]
+    try:
+        running = live.resolve()
+        lines.insert(0, f"This session runs {running.backend}/{running.name}. There are:")
+    except WarmlineError as error:
+        lines.insert(0, f"This session can run nothing: {error}")
+    return "\n\n".join(lines)
+
+
+async def _switch(live: Live, name: str) -> str:
+    rows = await asyncio.to_thread(list_rows, live.home, find_workspace(live.cwd))
+    exact = [f"{row.found.backend}/{row.found.name}" for row in rows if row.error is None]
+    found = [each for each in exact if name in (each, each.partition("/")[2])]
+    if len(found) != 1:
+        why = f"is more than one: {', '.join(found)}" if found else "is none; /variant lists them"
+        return f"Nothing changed: `{name}` {why}."
+    try:
+        await live.choose(VARIANT, found[0])
+    except RequestError as error:
+        return f"Nothing changed: {error}"
+    return await status(live, "")
+
+
+async def status(live: Live, _argument: str) -> str:
+    """Say what answers here, where it comes from, and what was permitted."""
+    from ..lsp.hover import provenance  # lsprotocol is no small thing, and few sessions ask
+    from ..lsp.markdown import table
+
+    try:
+        described = await live.describe()
+    except WarmlineError as error:
+        return f"This session can run nothing: {error}"
+    engine = await live.engine.status(live.client_id)
+    head = live.record.head
+    rows = provenance(described, short_path(live.resolve().file, live.cwd), live.last)
+    rows += [
+        ("Engine", str(engine.state)),
+        ("Used", f"{live.used} of {described.context.n_ctx} tokens"),
+        ("Mode", head.mode),
+        ("Always allowed", ", ".join(sorted(live.permissions.always)) or "nothing"),
+        ("Always rejected", ", ".join(sorted(live.permissions.never)) or "nothing"),
+    ]
+    rows += [("Not seen by the model", f"the oldest {head.hidden} entries")] if head.hidden else []
+    rows += [("Tool servers", line) for line in live.servers]
+    return table(rows)
+
+
+async def adapters(live: Live, _argument: str) -> str:
+    """Say which adapters act here, how strongly, and who vouches for them."""
+    try:
+        described = await live.describe()
+    except WarmlineError as error:
+        return f"This session can run nothing: {error}"
+    if not described.adapters:
+        return f"{described.variant} has no adapters: its base {described.base.name} answers alone."
+    return "\n\n".join(
+        f"{each.name}@{each.scale} (effective {each.effective_scale}), {each.trust}"
+        f"{'' if each.verified else ', unverified'}, {each.digest.removeprefix('sha256:')[:12]}"
+        for each in described.adapters
+    )
+
+
+async def compact(live: Live, _argument: str) -> str:
+    """Let the model see less of what was said, oldest first."""
+    what = make_room(live.record)
+    return f"{what}." if what else "There is nothing to take away."
+
+
+async def clear(live: Live, _argument: str) -> str:
+    """Forget all that was said in this session."""
+    live.record.entries.clear()
+    live.record.change(hidden=0, dropped=0, title="")
+    live.store.delete(live.id)
+    live.used = 0
+    return "All that was said is forgotten."
+
+
+async def help_(_live: Live, _argument: str) -> str:
+    """Say which commands there are."""
+    return "\n\n".join(f"/{name}: {what}" for name, (what, _hint, _run) in COMMANDS.items())
+
+
+COMMANDS: Final[dict[str, tuple[str, str, Command]]] = {
+    "variant": ("Show the variants, or switch to one", "name of a variant", variant),
+    "status": ("Show what answers here, and where it comes from", "", status),
+    "adapters": ("Show the adapters that act here", "", adapters),
+    "compact": ("Let the model see less of what was said", "", compact),
+    "clear": ("Forget all that was said", "", clear),
+    "help": ("Show the commands", "", help_),
+}
+
+
+def available() -> list[Json]:
+    """Give the commands as the protocol has them."""
+    return [
+        {"name": name, "description": what, **({"input": {"hint": hint}} if hint else {})}
+        for name, (what, hint, _run) in COMMANDS.items()
+    ]
+
+
+def command_of(text: str) -> tuple[Command, str] | None:
+    """Give the command that a prompt is, with its argument; None where it is none of ours."""
+    first, _, rest = text.strip().partition(" ")
+    known = COMMANDS.get(first.removeprefix("/")) if first.startswith("/") else None
+    return (known[2], escape_invisible(rest.strip())) if known is not None else None

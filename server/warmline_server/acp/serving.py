@@ -1,0 +1,48 @@
+"""Serving one client on stdio until it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from warmline.host.client import EngineClient, connect
+from warmline.registry import warmline_home
+
+from ..stdio import Streams, protect
+from .agent import Agent
+from .edge import Edge
+from .turns import Limits
+
+_CLOSING_SECONDS: Final = 10.0
+
+
+async def serve(
+    streams: Streams, home: Path, make_engine: Callable[[], EngineClient], limits: Limits | None = None
+) -> None:
+    """Serve the client at the other end of `streams` until it closes its end."""
+    agent = Agent(home, make_engine, limits)
+    edge = Edge(streams, agent.requests, agent.notifications)
+    agent.connect(edge.connection)
+    try:
+        await edge.serve()
+    finally:
+        await agent.leave()
+
+
+def run_stdio() -> int:
+    """Serve on this process's stdin and stdout; return the exit code."""
+    home = warmline_home()
+    asyncio.run(_served(protect(), home))
+    return 0
+
+
+async def _served(streams: Streams, home: Path) -> None:
+    await serve(streams, home, lambda: connect(home))
+    # A native call that never returns must not keep an agent without a client.
+    timer = threading.Timer(_CLOSING_SECONDS, os._exit, (0,))
+    timer.daemon = True
+    timer.start()

@@ -1,0 +1,163 @@
+"""Sessions, and the store that keeps them: a private file each, bounded, listed by folder, deletable.
+
+A file is lines of JSON: the session first, then its entries, oldest first. Listing reads first lines only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from warmline.digests import open_regular, write_atomically
+from warmline.errors import ArtifactError
+
+from .choice import Choice
+from .modes import DEFAULT, Mode
+from .transcript import Asked, Entry, size
+
+MAX_SESSIONS: Final = 200
+MAX_ENTRIES: Final = 500
+MAX_BYTES: Final = 2 << 20
+_MAX_HEAD: Final = 64 << 10
+_MAX_TITLE: Final = 80
+_ID: Final = re.compile(r"[0-9a-f]{32}\Z")
+_ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
+
+
+class Head(BaseModel):
+    """What is known of a session without its entries. `dropped` entries at the front are gone for good, and of those
+    that are kept the model no longer sees the first `hidden`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    cwd: Path
+    additional: tuple[Path, ...] = ()
+    title: str = ""
+    updated_at: str = ""
+    mode: Mode = DEFAULT
+    choice: Choice = Choice()
+    hidden: int = Field(default=0, ge=0)
+    dropped: int = Field(default=0, ge=0)
+
+    def as_info(self) -> dict[str, Any]:
+        """Give it as the protocol lists it."""
+        info: dict[str, Any] = {"sessionId": self.id, "cwd": str(self.cwd), "updatedAt": self.updated_at}
+        if self.additional:
+            info["additionalDirectories"] = [str(folder) for folder in self.additional]
+        return {**info, "title": self.title} if self.title else info
+
+
+@dataclass(slots=True)
+class Record:
+    """A session as it is kept."""
+
+    head: Head
+    entries: list[Entry] = field(default_factory=list)
+
+    def add(self, entry: Entry) -> None:
+        """Append an entry; the first thing that was asked gives the title."""
+        self.entries.append(entry)
+        title = self.head.title
+        if not title and isinstance(entry, Asked):
+            title = " ".join(entry.text.split())[:_MAX_TITLE]
+        self.change(title=title)
+
+    def change(self, **fields: Any) -> None:
+        """Change fields of the head."""
+        self.head = self.head.model_copy(update={**fields, "updated_at": _now()})
+
+    def seen(self) -> Sequence[Entry]:
+        """Give what the model still sees."""
+        return self.entries[self.head.hidden :]
+
+    def hide(self, count: int) -> None:
+        """Let the model see so many entries less, oldest first."""
+        self.change(hidden=min(len(self.entries), self.head.hidden + count))
+
+    def bound(self) -> None:
+        """Drop the oldest turns for good where there are too many; what remains begins with something asked."""
+        sizes = [size(entry) for entry in self.entries]
+        drop, total = 0, sum(sizes)
+        while drop < len(sizes) and (len(sizes) - drop > MAX_ENTRIES or total > MAX_BYTES):
+            total -= sizes[drop]
+            drop += 1
+        while drop and drop < len(sizes) and not isinstance(self.entries[drop], Asked):
+            drop += 1
+        if drop:
+            del self.entries[:drop]
+            self.change(hidden=max(0, self.head.hidden - drop), dropped=self.head.dropped + drop)
+
+
+class SessionStore:
+    """The sessions of a user's store, in a folder of their own."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / "acp" / "sessions"
+
+    def begin(self, cwd: Path, additional: tuple[Path, ...] = ()) -> Record:
+        """Begin a session; nothing is written before something is said."""
+        return Record(Head(id=uuid.uuid4().hex, cwd=cwd, additional=additional, updated_at=_now()))
+
+    def save(self, record: Record) -> None:
+        """Write a session; of too many the least recently used goes.
+
+        Raises
+        ------
+        OSError
+            As the operating system gives it.
+        """
+        record.bound()
+        lines = [record.head.model_dump_json(), *(entry.model_dump_json() for entry in record.entries)]
+        write_atomically(self._path(record.head.id), ("\n".join(lines) + "\n").encode())
+        for head in self.listed()[MAX_SESSIONS:]:
+            self.delete(head.id)
+
+    def load(self, session_id: str) -> Record | None:
+        """Read a session; None where there is none, or none that can be read."""
+        if not _ID.match(session_id):
+            return None
+        try:
+            with open_regular(self._path(session_id)) as handle, open(handle, "rb", closefd=False) as file:
+                first, *rest = file.read(2 * MAX_BYTES).splitlines()
+            return Record(Head.model_validate_json(first), [_ENTRY.validate_json(line) for line in rest])
+        except (OSError, ValueError, ArtifactError):
+            return None
+
+    def delete(self, session_id: str) -> None:
+        """Delete a session; one that is not there is deleted already."""
+        if _ID.match(session_id):
+            self._path(session_id).unlink(missing_ok=True)
+
+    def listed(self, cwd: Path | None = None) -> list[Head]:
+        """List sessions, the latest first; with `cwd` those of that folder only."""
+        heads = []
+        with contextlib.suppress(FileNotFoundError):
+            for path in self._folder.iterdir():
+                if _ID.match(path.stem) and path.suffix == ".jsonl" and (head := _head(path)) is not None:
+                    heads.append(head)
+        found = [head for head in heads if cwd is None or head.cwd == cwd]
+        return sorted(found, key=lambda head: (head.updated_at, head.id), reverse=True)
+
+    def _path(self, session_id: str) -> Path:
+        return self._folder / f"{session_id}.jsonl"
+
+
+def _head(path: Path) -> Head | None:
+    try:
+        with open_regular(path) as handle, open(handle, "rb", closefd=False) as file:
+            head = Head.model_validate_json(file.readline(_MAX_HEAD))
+    except (OSError, ValueError, ArtifactError):
+        return None
+    return head if head.id == path.stem else None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

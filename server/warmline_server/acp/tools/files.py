@@ -1,0 +1,98 @@
+"""Text files: through the client where it offers that, with what its buffers hold, else from disk, within limits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import uuid
+from pathlib import Path
+from typing import Final
+
+from ..confinement import Outside
+from ..edge import RequestError
+from .tool import Place, ToolError
+
+MAX_BYTES: Final = 2 << 20
+
+
+def inside(place: Place, path: str) -> Path:
+    """As `Roots.inside`, in a tool's words."""
+    try:
+        return place.roots.inside(path)
+    except Outside as error:
+        raise ToolError(str(error)) from None
+
+
+def writable(place: Place, path: str) -> Path:
+    """As `Roots.writable`, in a tool's words."""
+    try:
+        return place.roots.writable(path)
+    except Outside as error:
+        raise ToolError(str(error)) from None
+
+
+async def read_text(place: Place, real: Path) -> str:
+    """Read a whole text file; raises `ToolError` where there is none, or it is too large or binary."""
+    if not place.client.reads:
+        return await asyncio.to_thread(_read, real, place.shown(real))
+    try:
+        text = await place.client.read_text_file(place.session_id, real)
+    except RequestError as error:
+        raise ToolError(f"the client cannot read {place.shown(real)}: {error}") from None
+    if len(text) > MAX_BYTES:
+        raise ToolError(f"{place.shown(real)} is larger than {MAX_BYTES} bytes")
+    return text
+
+
+async def write_text(place: Place, real: Path, text: str) -> None:
+    """Write a whole text file."""
+    if not place.client.writes:
+        await asyncio.to_thread(_write, real, text, place.shown(real))
+        return
+    try:
+        await place.client.write_text_file(place.session_id, real, text)
+    except RequestError as error:
+        raise ToolError(f"the client cannot write {place.shown(real)}: {error}") from None
+
+
+def _read(real: Path, shown: str) -> str:
+    data = read_bytes(real, shown)
+    if b"\x00" in data[:8192]:
+        raise ToolError(f"{shown} is a binary file")
+    return data.decode("utf-8", "replace")
+
+
+def read_bytes(real: Path, shown: str) -> bytes:
+    """Read a regular file within the limit; a link, pipe or device that took its place meanwhile is refused."""
+    try:
+        handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise ToolError(f"{shown}: {error.strerror}") from None
+    with open(handle, "rb") as file:
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode):
+            raise ToolError(f"{shown} is no regular file")
+        if info.st_size > MAX_BYTES:
+            raise ToolError(f"{shown} has {info.st_size} bytes; at most {MAX_BYTES} are read")
+        return file.read(MAX_BYTES)
+
+
+def _write(real: Path, text: str, shown: str) -> None:
+    try:
+        real.parent.mkdir(parents=True, exist_ok=True)
+        if os.path.realpath(real) != str(real):
+            raise ToolError(f"{shown} was replaced by a link meanwhile")
+        temporary = real.with_name(f".warmline-{uuid.uuid4().hex}")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            with open(handle, "w", encoding="utf-8", newline="") as file:
+                if real.exists():
+                    os.fchmod(handle, stat.S_IMODE(real.stat().st_mode))
+                file.write(text)
+            os.replace(temporary, real)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise ToolError(f"{shown} cannot be written: {error.strerror}") from None
