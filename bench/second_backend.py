@@ -32,7 +32,14 @@ from figures import Spread, Surroundings, Target
 from hosted import ACME, BenchError, demo_model, run_and_show, source_text
 from rich.console import Console
 from rich.table import Table
-from warmline.backends.base import Abort, AdapterOnDisk, BaseModelHandle, ContextConfig, Session
+from warmline.backends.base import (
+    Abort,
+    AdapterOnDisk,
+    BaseModelHandle,
+    ContextConfig,
+    Session,
+    default_threads,
+)
 from warmline.digests import DigestCache
 from warmline.store.folders import digest_folder
 from warmline.variant import Sampling
@@ -208,7 +215,11 @@ async def run(options: argparse.Namespace, say: Any) -> dict[str, Any]:
     # A target is an upper limit: what is missing to full correlation.
     target = Target("missing to full correlation of the effect", round(1 - effect["correlation"], 4), 1 - CORRELATION)
     return {
-        "bench": "openvino",
+        "bench": "second_backend",
+        "model": models["llama.cpp"].name,
+        "threads": default_threads(),
+        "n_ctx": N_CTX,
+        "n_predict": DECODED,
         "sides": sides,
         "effect": effect,
         "targets": [target.as_json()],

@@ -197,6 +197,8 @@ class Scheduler:
         """Choose what runs now: the current job, one that was suspended, or one that waits and is more urgent."""
         if current is None and self._suspended:
             current = self._suspended.pop()
+        if current is not None and current.abort.is_set():
+            return current  # it has only to clean up, and nothing is to wait for that
         rival = min(self._waiting, key=self._rank, default=None)
         if rival is None or (current is not None and current.priority <= rival.priority):
             return current

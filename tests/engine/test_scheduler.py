@@ -156,6 +156,7 @@ def test_real_work_ends_pre_warming_at_once(scheduler: Scheduler, priority: Prio
     assert log.count("running preempted") == log.count("waiting preempted") == 1
     ended(real)
     assert "waiting began" not in log
+    assert log.index("running ended") < log.index("real began")
 
 
 def test_clients_take_turns(scheduler: Scheduler) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +17,10 @@ TOKENIZER: Final = ("openvino_tokenizer.xml", "openvino_tokenizer.bin")
 DETOKENIZER: Final = ("openvino_detokenizer.xml", "openvino_detokenizer.bin")
 # SentencePiece vocabularies write a space so, and bytes that are in no token as <0x0A>.
 _SPACE: Final = "\u2581".encode()
+# Characters: tokenizer models cut off, in silence, the beginning of what is longer than the model's context.
+_PART: Final = 2000
+# Where every pre-tokenizer splits: between the end of a line and what is no blank, and before a single space.
+_SEAMS: Final = (re.compile(r"\n(?=\S)"), re.compile(r"\S(?= \S)"))
 _BYTE: Final = re.compile(rb"<0x([0-9A-F]{2})>")
 
 
@@ -109,12 +113,29 @@ class Vocabulary:
         if not text:
             return []
         clean = text.encode("utf-8", "replace").decode()  # a lone surrogate is no character
-        ids: list[int] = self._native.encode(clean, add_special_tokens=special).input_ids.data[0].tolist()
+        ids: list[int] = []
+        for part in _parts(clean):
+            ids += self._native.encode(part, add_special_tokens=special).input_ids.data[0].tolist()
         return ids
 
     def _decode(self, token: int) -> str:
         text: str = self._native.decode([token], skip_special_tokens=True)
         return text
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Cut a long text where its tokens do not change by it; where there is no such place, anywhere."""
+    at = 0
+    while len(text) - at > _PART:
+        end = at + _PART
+        for seam in _SEAMS:
+            last = max((found.end() for found in seam.finditer(text, at, end)), default=at)
+            if last > at:
+                end = last
+                break
+        yield text[at:end]
+        at = end
+    yield text[at:]
 
 
 def _markup(text: bytes) -> bool:

@@ -53,8 +53,8 @@ class ClientCall:
         self._cause: grpc.aio.AioRpcError | None = None
         self._numbers = itertools.count(1)
         self._answers: dict[int, asyncio.Queue[Tell | None]] = {}
-        self._writing = asyncio.Lock()
-        self._cancels: set[asyncio.Task[None]] = set()
+        self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
+        self._writer = asyncio.create_task(self._write())
         self._reader = asyncio.create_task(self._read())
 
     async def events(self, request: CompletionRequest | ChatRequest) -> AsyncGenerator[Event, None]:
@@ -74,12 +74,14 @@ class ClientCall:
             data = encode(Ask(number=number, complete=request))
         if len(data) > MAX_MESSAGE:
             raise too_large()
+        if self._over:
+            raise CallEnded(self._cause)
         answers = self._answers[number] = asyncio.Queue()
+        self._outgoing.put_nowait(data)
         running = True
         try:
-            await self._write(data)
             while running:
-                tell = None if self._over and answers.empty() else await answers.get()
+                tell = await answers.get()
                 if tell is None:
                     running = False
                     raise CallEnded(self._cause)
@@ -92,38 +94,19 @@ class ClientCall:
         finally:
             del self._answers[number]
             if running and not self._over:
-                self._cancel(number)
+                self._outgoing.put_nowait(encode(Ask(number=number)))
 
     async def close(self) -> None:
         """End the call and whatever runs over it."""
         self._reader.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._reader
-        self._call.cancel()
 
-    def _cancel(self, number: int) -> None:
-        async def send() -> None:
-            with contextlib.suppress(CallEnded):
-                await self._write(encode(Ask(number=number)))
-
-        # Whoever gives up does not wait for the channel.
-        task = asyncio.create_task(send())
-        self._cancels.add(task)
-        task.add_done_callback(self._cancels.discard)
-
-    async def _write(self, data: bytes) -> None:
-        try:
-            async with self._writing:
-                await self._call.write(data)
-        except grpc.aio.AioRpcError as error:
-            raise CallEnded(error) from None
-        except asyncio.InvalidStateError:  # gRPC's word for a call that is over
-            raise CallEnded(self._cause) from None
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            raise CallEnded(self._cause) from None  # it is the call that was cancelled, while this was written
+    async def _write(self) -> None:
+        # In a task of its own: whoever is cancelled while gRPC writes for him would take the whole call along.
+        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # the reader hears why it ended
+            while True:
+                await self._call.write(await self._outgoing.get())
 
     async def _read(self) -> None:
         try:
@@ -136,6 +119,7 @@ class ClientCall:
             self._cause = error
         finally:
             self._over = True
+            self._writer.cancel()
             self._call.cancel()
             for queue in self._answers.values():
                 queue.put_nowait(None)

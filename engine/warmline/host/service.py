@@ -380,6 +380,8 @@ class EngineService:
         try:
             while (result := _step(steps)) is None:
                 yield
+                if abort.is_set():
+                    continue  # it ends at its next step, for which nobody's KV need be moved
                 lost = self._pool.retake(identity, place)
                 if lost is not None:
                     with contextlib.suppress(Aborted):  # the next step notices the abort itself

@@ -95,7 +95,7 @@ class Agent:
             "session/new": Route(NewSessionRequest, self.new),
             "session/load": Route(LoadSessionRequest, self.load),
             "session/resume": Route(ResumeSessionRequest, self.resume),
-            "session/list": Route(ListSessionsRequest, self.list),
+            "session/list": Route(ListSessionsRequest, self.listed),
             "session/close": Route(CloseSessionRequest, self.close),
             "session/delete": Route(DeleteSessionRequest, self.delete),
             "session/prompt": Route(PromptRequest, self.prompt),
@@ -151,7 +151,7 @@ class Agent:
         await self._begin(live, request.mcp_servers, call)
         return _state(live)
 
-    async def list(self, request: ListSessionsRequest, _call: Call) -> Json:
+    async def listed(self, request: ListSessionsRequest, _call: Call) -> Json:
         """List the sessions that were kept, the latest first."""
         cwd = _folder(request.cwd) if request.cwd is not None else None
         first = _offset(request.cursor)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from acp.connection import Connection
-from acp.exceptions import RequestError
+from acp.exceptions import RequestError as RequestError
 from pydantic import BaseModel, ValidationError
 from warmline.errors import WarmlineError
 

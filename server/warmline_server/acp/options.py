@@ -129,8 +129,4 @@ def _select(key: str, name: str, category: str, description: str, current: str, 
 
 
 def _values(option: Json) -> list[str]:
-    return [
-        entry["value"]
-        for offer in option["options"]
-        for entry in (offer["options"] if "options" in offer else (offer,))
-    ]
+    return [entry["value"] for offer in option["options"] for entry in offer.get("options", (offer,))]

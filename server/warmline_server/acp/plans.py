@@ -76,6 +76,8 @@ def parse_plan(text: str) -> Answer | ToolCall:
         plan = parse_object(text.encode(), max_depth=_MAX_DEPTH, max_containers=_MAX_CONTAINERS, floats=True)
     except BadJSON as error:
         raise BadPlan(f"it is not one JSON object: {error.message}") from None
+    # Half of a character is JSON, and no text.
+    plan = json.loads(json.dumps(plan, ensure_ascii=False).encode("utf-8", "replace"))
     if plan.keys() == {"answer"} and isinstance(plan["answer"], str):
         return Answer(plan["answer"])
     name, arguments = plan.get("tool"), plan.get("arguments")
@@ -148,7 +150,7 @@ class AnswerText:
 
     def _skip(self, at: int, count: int) -> str:
         self._at = at + count
-        return "\ufffd"
+        return "?"
 
 
 def _unit(raw: str, at: int) -> int | None:

@@ -134,9 +134,8 @@ class Turn:
             return None
         self._repair = ()
         if isinstance(plan, Answer):
-            rest = plan.text.removeprefix(step.said)
-            if rest:
-                await self._say(step, rest)
+            if not step.said and plan.text:
+                await self._say(step, plan.text)
             self._answered(step, plan.text)
             return "end_turn"
         if plan.name == PLAN_TOOL:
@@ -202,10 +201,8 @@ class Turn:
             await self._live.tell_options()
 
     async def _say(self, step: Step, text: str) -> None:
-        if step.said or step.started is None:
-            meta = updates.short_provenance(self._status, step.started)
-        else:
-            meta = self.meta
+        identity = step.started.identity if step.started is not None else self._status.identity
+        meta = updates.short_provenance(self._status.variant, identity) if step.said else self.meta
         step.said += text
         await self._live.tell(updates.chunk("agent_message", text, step.message_id, meta))
 

@@ -24,9 +24,9 @@ def provenance(status: VariantStatus, started: Started | None = None) -> Json:
     return {"warmline": record}
 
 
-def short_provenance(status: VariantStatus, started: Started) -> Json:
+def short_provenance(variant: str, identity: str) -> Json:
     """Give the ``_meta`` of a message's further pieces: the whole record stands in its first one."""
-    return {"warmline": {"variant": status.variant, "identity": started.identity}}
+    return {"warmline": {"variant": variant, "identity": identity}}
 
 
 def chunk(kind: str, text: str, message_id: str | None = None, meta: Json | None = None) -> Json:

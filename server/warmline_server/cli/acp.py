@@ -18,7 +18,8 @@ This is Warmline's agent. It talks the Agent Client Protocol on stdin and stdout
 
   others     command: warmline acp    transport: stdio
 
-It answers with the variant that the workspace selects; the client shows which, and switches. In a terminal: warmline chat
+It answers with the variant that the workspace selects; the client shows which, and switches.
+In a terminal: warmline chat
 """
 
 

@@ -7,10 +7,10 @@ import dataclasses
 import types
 import typing
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from warmline.errors import BackendError, WarmlineError
 from warmline.host import wire
-from warmline.host.calls import GENERATE, CallEnded, ClientCall
+from warmline.host.calls import GENERATE
 from warmline.host.paths import HostPaths
 from warmline.host.remote import RemoteEngine
 from warmline.host.rpc import CHANNEL_OPTIONS, MAX_MESSAGE, SERVICE, decoder, encode, one_answer
@@ -345,16 +345,19 @@ async def test_a_host_that_left_is_no_error_for_who_asks_next(tmp_path: Path, ru
     await client.close()
 
 
-async def test_a_call_that_dies_while_a_request_is_written_is_no_cancellation(tmp_path: Path, runtime: Path) -> None:
-    served = Served(tmp_path, runtime)
-    async with served, grpc.aio.insecure_channel(served.paths.address, options=CHANNEL_OPTIONS) as channel:
-        call = ClientCall(channel, lambda: None)
-        await asyncio.sleep(0)  # it reads from the real call
+async def test_who_is_cancelled_at_any_moment_takes_nobody_along(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        served.echo.events = [full(Started), full(Done)]
+        big = full(CompletionRequest).model_copy(update={"prefix": "x" * 300_000})  # takes gRPC a while to write
 
-        async def write(_data: bytes) -> None:
-            raise asyncio.CancelledError  # as gRPC does when its call was cancelled meanwhile
+        async def ask() -> list[Event]:
+            return [event async for event in served.client.complete(big)]
 
-        call._call = SimpleNamespace(write=write, cancel=call._call.cancel)
-        with pytest.raises(CallEnded):
-            await anext(call.events(full(CompletionRequest)))
-        await call.close()
+        for turns in range(12):
+            given_up, kept = asyncio.create_task(ask()), asyncio.create_task(ask())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            given_up.cancel()
+            assert await kept == served.echo.events
+            with suppress(asyncio.CancelledError):
+                await given_up

@@ -216,7 +216,7 @@ def test_plain_text_never_becomes_a_special_token(model: OpenVinoModel, engine: 
             assert b"".join(map(model.piece, tokens)).decode() == around.encode("utf-8", "replace").decode()
         assert model.tokenize_special(f"a{text}") == other.tokenize_special(f"a{text}")
         assert model.piece(model.facts.lookup(text) or 0) == b""
-    for text in (CODE, "", "日本語 é🎉\u2028x\r\n\t½", "don't 12345  \n\n  x"):
+    for text in (CODE, CODE * 30, "", "日本語 é🎉\u2028x\r\n\t½", "don't 12345  \n\n  x"):
         assert model.tokenize(text) == other.tokenize(text)
     assert (model.facts.end_of_generation, model.facts.bos, model.facts.eos, model.facts.add_bos) == (
         other.facts.end_of_generation,

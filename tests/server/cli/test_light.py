@@ -8,6 +8,7 @@ import sys
 import pytest
 
 HEAVY = {
+    "acp",
     "llama_cpp",
     "numpy",
     "pygls",
@@ -39,7 +40,19 @@ print(sorted({HEAVY!r} & set(sys.modules)))
         *(
             [command, "--help"]
             for command in (
-                *("adapter", "cache", "catalog", "chat", "complete", "config", "demo", "doctor", "engine", "lsp"),
+                *(
+                    "acp",
+                    "adapter",
+                    "cache",
+                    "catalog",
+                    "chat",
+                    "complete",
+                    "config",
+                    "demo",
+                    "doctor",
+                    "engine",
+                    "lsp",
+                ),
                 *("model", "schema", "stats", "status", "trust", "variant"),
             )
         ),

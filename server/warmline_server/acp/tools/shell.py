@@ -83,7 +83,7 @@ async def _read(stream: asyncio.StreamReader, output: bytearray, most: int, ende
 
 
 def _limit(pid: int) -> None:
-    """Keep a command from filling the disk or the process table; where the system has no such limits, time has to do."""
+    """Keep a command from filling the disk or the process table; elsewhere than on Linux, time has to do."""
     if not sys.platform.startswith("linux"):
         return
     limits = {
