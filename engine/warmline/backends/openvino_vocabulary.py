@@ -19,8 +19,9 @@ DETOKENIZER: Final = ("openvino_detokenizer.xml", "openvino_detokenizer.bin")
 _SPACE: Final = "\u2581".encode()
 # Characters: tokenizer models cut off, in silence, the beginning of what is longer than the model's context.
 _PART: Final = 2000
-# Where every pre-tokenizer splits: between the end of a line and what is no blank, and before a single space.
-_SEAMS: Final = (re.compile(r"\n(?=\S)"), re.compile(r"\S(?= \S)"))
+# Where every pre-tokenizer splits, and the same with nothing behind: after a line end between two characters that are
+# no blanks, and before such a space.
+_SEAMS: Final = (re.compile(r"(?<=\S)\n(?=\S)"), re.compile(r"\S(?= \S)"))
 _BYTE: Final = re.compile(rb"<0x([0-9A-F]{2})>")
 
 
