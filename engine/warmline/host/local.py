@@ -13,6 +13,7 @@ from ..digests import DigestCache
 from ..errors import WarmlineError
 from ..trust import TrustStore
 from ..variant import ResolvedVariant
+from .effects import Effects
 from .quarantine import CrashLedger
 from .service import EngineService
 from .wire import ChatRequest, CompletionRequest, Done, EngineStatus, Event, Outcome, VariantStatus
@@ -58,6 +59,7 @@ class LocalEngine:
             pool=ContextPool(settings.live_contexts, SnapshotStore(settings.snapshot_ram_mib << 20), on_disk),
             max_bases=settings.resident_bases,
             crashes=self._crashes,
+            effects=Effects(home / "cache" / "effects.json" if host else None),
         )
 
     async def complete(self, request: CompletionRequest) -> AsyncIterator[Event]:

@@ -19,6 +19,7 @@ from ..memory import available_bytes
 from ..prompts.chat import ChatTemplate
 from ..variant import ResolvedVariant
 from ..verified import Verified, VerifiedAdapter, Verifier
+from .effects import Effects
 from .wire import VariantStatus
 
 # A base needs its file's size in memory, and some more for contexts and compute buffers.
@@ -36,6 +37,8 @@ class Residents:
         Called with a base's name before its weights are loaded, and with the share that is loaded meanwhile.
     max_bases
         Bases that stay; the least recently used leaves first, unless an unfinished generation stands on it.
+    effects
+        What adapters were measured to change; None to begin with none.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Residents:
         *,
         openvino: Backend | None = None,
         max_bases: int = 2,
+        effects: Effects | None = None,
     ) -> None:
         self._backends = {"llama": backend} | ({"openvino": openvino} if openvino is not None else {})
         self._verifier = Verifier(backend, digests, approved, openvino=openvino)
@@ -58,7 +62,7 @@ class Residents:
         self._sizes: dict[str, int] = {}
         self._models: OrderedDict[str, BaseModelHandle] = OrderedDict()
         self._templates: LRUCache[str, ChatTemplate] = LRUCache(16)
-        self._effects: dict[tuple[str, str, str], float] = {}
+        self._effects = Effects() if effects is None else effects
         self._described: LRUCache[Hashable, VariantStatus] = LRUCache(64)
 
     def verify(self, variant: ResolvedVariant) -> Verified:
@@ -76,11 +80,10 @@ class Residents:
 
     def describe(self, verified: Verified) -> VariantStatus:
         """Describe a variant, with the effects that were measured so far; may be called from any thread."""
-        base = verified.identity.base
         effects = {
             adapter.digest: effect
-            for adapter in verified.identity.adapters
-            if (effect := self._effects.get((base, adapter.digest, adapter.effective_scale))) is not None
+            for index, adapter in enumerate(verified.identity.adapters)
+            if (effect := self._effects.get(verified.identity, index)) is not None
         }
         key = (verified.variant, verified.identity, tuple(effects.items()))
         with self._verifying:
@@ -168,12 +171,11 @@ class Residents:
             self._models.pop(digest).close()
 
     def _check_effect(self, verified: Verified, model: BaseModelHandle, index: int, adapter: VerifiedAdapter) -> None:
-        scale = verified.identity.adapters[index].effective_scale
-        key = (verified.identity.base, adapter.digest, scale)
-        effect = self._effects.get(key)
+        effect = self._effects.get(verified.identity, index)
         if effect is None:
             try:
-                effect = self._effects[key] = model.probe_effect(adapter.on_disk)
+                effect = model.probe_effect(adapter.on_disk)
+                self._effects.put(verified.identity, index, effect)
             except ArtifactError as error:
                 error.message = f"{error.file}: {error.message}" if error.file else error.message
                 error.file, error.field = verified.variant.file, f"adapters[{index}].path"

@@ -20,6 +20,7 @@ from ..scheduler import Job, Priority, Scheduler
 from ..variant import ResolvedVariant
 from ..verified import Verified
 from .board import ANYONE, Board
+from .effects import Effects
 from .metrics import Metrics
 from .quarantine import CrashLedger
 from .receiving import EventSink, Once, Receiver, why_cold
@@ -47,6 +48,8 @@ class EngineService:
         Resident bases at most; memory may allow fewer. The least recently used leaves first.
     crashes
         Who crashed the engine before: quarantined content is refused.
+    effects
+        What adapters were measured to change before; None for nothing.
     """
 
     def __init__(
@@ -59,12 +62,20 @@ class EngineService:
         pool: ContextPool | None = None,
         max_bases: int = 2,
         crashes: CrashLedger | None = None,
+        effects: Effects | None = None,
     ) -> None:
         self.metrics = Metrics()
         self._crashes = crashes
         self._pool = ContextPool() if pool is None else pool
         self._residents = Residents(
-            backend, digests, approved, self._pool, self._loading, openvino=openvino, max_bases=max_bases
+            backend,
+            digests,
+            approved,
+            self._pool,
+            self._loading,
+            openvino=openvino,
+            max_bases=max_bases,
+            effects=effects,
         )
         self._last_identity: LRUCache[Hashable, Identity] = LRUCache(_DOCUMENTS)
         self._scheduler = Scheduler()
