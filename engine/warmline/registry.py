@@ -256,7 +256,8 @@ class Store:
                 record = self.places.adapters.get(spec.name, variant.backend)
                 if base is not None:
                     file = str(self.places.adapter(record))
-                    check_declared_base(spec.name, record.base, base.digest, file, strict=False)
+                    source = base.source_digest
+                    check_declared_base(spec.name, record.base, base.digest, file, strict=False, source=source)
 
     def list_variants(self, backend: Backend | None = None) -> list[Listed[VariantFile]]:
         """List the store's own variant files, read; broken ones come with their error."""

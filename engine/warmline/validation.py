@@ -125,12 +125,19 @@ def check_declared_base(
     file: str,
     *,
     strict: bool,
-    sources: frozenset[str] = frozenset(),
+    source: str | None = None,
+    claimed: frozenset[str] = frozenset(),
 ) -> None:
     """The adapter was made for this base, by digest; without one, a curated adapter is refused (`strict`).
 
-    A user's own adapter without a digest passes: it is shown as *unverified*. Names alone prove nothing. One that was
-    made for what the base says that it was made of (`sources`) passes too, unless it is curated.
+    A user's own adapter without a digest passes: it is shown as *unverified*. Names alone prove nothing.
+
+    Parameters
+    ----------
+    source
+        The GGUF file that this store imported the base from: each weight was proven to be that file's.
+    claimed
+        What a folder itself says that it was made of. An adapter for that passes, unless it is curated.
     """
     if declared.digest is None:
         if strict:
@@ -141,7 +148,7 @@ def check_declared_base(
                 remedy="Ask the curator for an entry with the base's digest, or install it as your own",
             )
         return
-    if declared.digest != base_digest and (strict or declared.digest not in sources):
+    if not declared.means(base_digest, source) and (strict or declared.digest not in claimed):
         raise ArtifactError(
             f"adapter `{name}` was made for another base: {declared.name or 'unnamed'} ({short(declared.digest)}), "
             f"not {short(base_digest)}",

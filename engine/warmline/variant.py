@@ -214,12 +214,14 @@ def json_schema(kind: str) -> dict[str, Any]:
 class ResolvedBase(Model):
     """A base with its place on this machine; `workspace` as in `ResolvedAdapter`.
 
-    `merged_from` says what a merged model was made of (``qwen+acme``); None for any other.
+    `merged_from` says what a merged model was made of (``qwen+acme``); None for any other. `source_digest` is the GGUF
+    file that the store imported it from.
     """
 
     name: str
     path: Path
     digest: Digest | None = None
+    source_digest: Digest | None = None
     source: str = ""
     workspace: bool = False
     trust: Trust = Trust.USER

@@ -180,7 +180,7 @@ class Verifier:
         adapters = []
         for index, spec in enumerate(variant.adapters):
             with _blamed(variant, f"adapters[{index}]"):
-                adapters.append(self._adapter(spec, base_digest, files))
+                adapters.append(self._adapter(spec, variant.base, base_digest, files))
         _check_unlike(variant, adapters)
         with _blamed(variant, "base"):
             facts = backend.facts(variant.base.path, base_digest)
@@ -255,13 +255,23 @@ class Verifier:
             ChatTemplate(text)
             self._templates[digest] = True
 
-    def _adapter(self, spec: ResolvedAdapter, base_digest: str, files: VariantFiles) -> VerifiedAdapter:
+    def _adapter(
+        self, spec: ResolvedAdapter, base: ResolvedBase, base_digest: str, files: VariantFiles
+    ) -> VerifiedAdapter:
         known = files.adapter(spec, base_digest, partial(self._admit, spec))
         strict = spec.trust is Trust.CURATED
-        declared, sources = spec.declared_base, files.sources(base_digest)
-        check_declared_base(spec.name, declared, base_digest, str(spec.path), strict=strict, sources=sources)
+        declared, source = spec.declared_base, base.source_digest
+        check_declared_base(
+            spec.name,
+            declared,
+            base_digest,
+            str(spec.path),
+            strict=strict,
+            source=source,
+            claimed=files.claimed(base_digest),
+        )
         effective = checked_scale(Fraction(spec.scale) * known.factor)
-        return VerifiedAdapter(spec, known, effective, declared.digest == base_digest)
+        return VerifiedAdapter(spec, known, effective, declared.means(base_digest, source))
 
     def _admit(self, artifact: ResolvedBase | ResolvedAdapter, digest: str) -> None:
         check_digest(digest, artifact.digest, str(artifact.path))

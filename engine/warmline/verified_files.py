@@ -64,8 +64,8 @@ class VariantFiles(Protocol):
     def adapter(self, spec: ResolvedAdapter, base_digest: str, admit: Admit) -> KnownAdapter:
         """Hash an adapter, and check it against a base that was checked before."""
 
-    def sources(self, base_digest: str) -> frozenset[str]:
-        """Return the digests that an adapter's maker may have meant by this base: its own, and what it was made of."""
+    def claimed(self, base_digest: str) -> frozenset[str]:
+        """Return what a base that was checked before says of itself that it was made of."""
 
     def context(self, profile: Profile, facts: BaseFacts) -> ContextConfig:
         """Return how the profile's context is made; raises BackendError for what the backend has not."""

@@ -72,9 +72,9 @@ class GGUFFiles:
             zero_pairs=checked.zero_pairs,
         )
 
-    def sources(self, base_digest: str) -> frozenset[str]:
-        """See `VariantFiles.sources`."""
-        return frozenset({base_digest})
+    def claimed(self, base_digest: str) -> frozenset[str]:
+        """See `VariantFiles.claimed`; a GGUF file claims nothing."""
+        return frozenset()
 
     def context(self, profile: Profile, facts: BaseFacts) -> ContextConfig:
         """See `VariantFiles.context`."""

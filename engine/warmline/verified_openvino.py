@@ -119,10 +119,10 @@ class FolderFiles:
             native_factor=factor,  # the library looks at no config
         )
 
-    def sources(self, base_digest: str) -> frozenset[str]:
-        """See `VariantFiles.sources`; what an import says that it was made of counts."""
+    def claimed(self, base_digest: str) -> frozenset[str]:
+        """See `VariantFiles.claimed`."""
         source = self._bases[base_digest].network.source_digest
-        return frozenset({base_digest} | ({source} if source else set()))
+        return frozenset({source} if source else ())
 
     def context(self, profile: Profile, facts: BaseFacts) -> ContextConfig:
         """See `VariantFiles.context`."""

@@ -170,7 +170,7 @@ def test_row_19_a_folders_digest_covers_its_weights_and_names(tmp_path: Path, co
     (folder / "tokens/openvino_tokenizer.bin").rename(folder / "openvino_tokenizer.bin")
     three = store.add_model(folder, "three", "openvino", copy=copy)
     assert len({one.digest, two.digest, three.digest}) == 3
-    assert three.digest == digest_folder(folder, lambda fd: bytes_digest(os.pread(fd, 99, 0)))[0]
+    assert three.digest == digest_folder(folder, lambda fd: bytes_digest(os.pread(fd, 9999, 0)))[0]
     assert store.verify_model("one").ok is copy  # the folder that was referenced is another now
     assert store.verify_model("three").ok
     if copy:
@@ -316,7 +316,6 @@ def test_row_25_pickles_are_refused_by_their_names(store: Store, tmp_path: Path,
 def test_formats_and_backends_that_do_not_meet(store: Store, tmp_path: Path) -> None:
     ov = openvino_model(tmp_path / "ov")
     refused("artifact.backend", store.add_model, ov, "x")
-    refused("artifact.backend", store.add_model, tmp_path / "base.gguf", "x", "openvino")
     store.add_model(ov, "ov", "openvino")
     refused("artifact.backend", store.add_adapter, tmp_path / "style.gguf", "x", "openvino", base="ov")
     (tmp_path / "bare.safetensors").write_bytes(b"")

@@ -11,6 +11,8 @@ from warmline.registry import Store
 from warmline.store.blobs import digest_of
 from warmline.variant import AdapterSpec, BaseRef, VariantFile
 
+PEFT_MODULE = "model.layers.0.self_attn.q_proj"
+
 
 def filled(home: Path, work: Path) -> Store:
     """Give a store with a copied base `base`, an adapter `style` and a variant `acme` of the two."""
@@ -29,14 +31,25 @@ def acme(name: str = "acme", **changes: object) -> VariantFile:
 
 def peft(folder: Path, seed: int = 0, **config: object) -> Path:
     """Write a PEFT adapter that fits the tiny llama base of `tiny_base`."""
-    tensors = lora_tensors({"model.layers.0.self_attn.q_proj": (16, 16)}, seed=seed)
+    tensors = lora_tensors({PEFT_MODULE: (16, 16)}, seed=seed)
     return peft_folder(folder, tensors, peft_config(base_model_name_or_path="acme/tiny", **config))
 
 
-def openvino_model(folder: Path, weights: bytes = b"weights") -> Path:
-    """Write what looks like an exported model; nothing here runs it."""
+def openvino_xml(*modules: str, source: str = "") -> str:
+    """Write a network whose MatMuls are `modules`, 16 to 16 wide; `source` is what it says that it was made of."""
+    port = "<port><dim>16</dim><dim>16</dim></port>"
+    layers = "".join(
+        f'<layer name="__module.{module}/ov_ext::linear/MatMul" type="MatMul"><input>{port}{port}</input></layer>'
+        for module in modules
+    )
+    marks = f'<rt_info><warmline><source_digest value="{source}"/></warmline></rt_info>' if source else ""
+    return f"<net><layers>{layers}</layers>{marks}</net>"
+
+
+def openvino_model(folder: Path, weights: bytes = b"weights", xml: str = openvino_xml(PEFT_MODULE)) -> Path:
+    """Write what looks like an exported model that `peft` fits; nothing here runs it."""
     folder.mkdir(parents=True)
-    (folder / "openvino_model.xml").write_text("<net/>")
+    (folder / "openvino_model.xml").write_text(xml)
     (folder / "openvino_model.bin").write_bytes(weights)
     (folder / "config.json").write_text("{}")
     (folder / "tokens").mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeGuard
@@ -18,6 +19,7 @@ _DEPTH, _CONTAINERS = 32, 400_000
 # Where a folder does not say it, this is what any model of the last years takes.
 _LEAST_CONTEXT: Final = 2048
 _LAYERS: Final = 4096
+_DIGITS: Final = re.compile(r"[0-9]{1,9}")
 _CONTEXT_KEYS: Final = ("max_position_embeddings", "n_positions", "seq_length")
 # Not every export names these as ends, though its chat template uses them.
 _ENDS: Final = frozenset(
@@ -55,11 +57,26 @@ class FolderConfig:
             entry["content"] for entry in entries if isinstance(entry, dict) and isinstance(entry.get("content"), str)
         ]
 
+    def added(self) -> dict[str, int]:
+        """Tokens of their own that the configs name with their ids."""
+        decoder = self.tokenizer.get("added_tokens_decoder")
+        entries = decoder.items() if isinstance(decoder, dict) else ()
+        return {
+            entry["content"]: int(key)
+            for key, entry in entries
+            if isinstance(entry, dict) and isinstance(entry.get("content"), str) and _DIGITS.fullmatch(key)
+        }
+
     def ends(self) -> Iterator[int]:
         """Ids that end a text."""
         for source in (self.config, self.generation):
             value = source.get("eos_token_id")
             yield from (one for one in (value if isinstance(value, list) else [value]) if _is_id(one))
+
+    def architecture(self) -> str:
+        """The family, as Hugging Face names it (``qwen2``); "" where the folder does not say."""
+        found = self.config.get("model_type")
+        return found[:200] if isinstance(found, str) else ""
 
     def context(self) -> int:
         """Tokens that the model was trained for."""
@@ -97,7 +114,7 @@ def read_facts(folder: Path, config: FolderConfig, vocabulary: Vocabulary) -> Ba
     ends |= {vocabulary.ids[text.encode()] for text in _ENDS & vocabulary.special_texts}
     says = config.tokenizer.get("add_bos_token")
     return BaseFacts(
-        architecture=str(config.config.get("model_type", ""))[:200],
+        architecture=config.architecture(),
         n_ctx_train=config.context(),
         add_bos=says if isinstance(says, bool) else vocabulary.begins_with() is not None,
         bos=bos,
@@ -109,6 +126,31 @@ def read_facts(folder: Path, config: FolderConfig, vocabulary: Vocabulary) -> Ba
         fim_tokens=_fim(config, size),
         chat_template=config.chat_template() or vocabulary.native.get_original_chat_template() or None,
         lookup=vocabulary.lookup,
+    )
+
+
+def told_facts(config: FolderConfig) -> BaseFacts:
+    """Put together what the configs alone say, for people: no tokenizer is loaded, so no library is needed.
+
+    What the tokenizer would add is not there: tokens that no config names, a template that only it holds, and whether
+    prompts begin with BOS where no config says so (`add_bos` is False then).
+    """
+    added, size = config.added(), 1 << 31
+    texts = {token: text for text, token in added.items()}
+    bos, eos = _first_id(size, config.config.get("bos_token_id")), _first_id(size, *config.ends())
+    return BaseFacts(
+        architecture=config.architecture(),
+        n_ctx_train=config.context(),
+        add_bos=config.tokenizer.get("add_bos_token") is True,
+        bos=bos,
+        eos=eos,
+        bos_text="" if bos is None else texts.get(bos, ""),
+        eos_text="" if eos is None else texts.get(eos, ""),
+        end_of_generation=frozenset(config.ends()) | {added[text] for text in _ENDS & added.keys()},
+        special_texts=frozenset(added),
+        fim_tokens=_fim(config, size),
+        chat_template=config.chat_template(),
+        lookup=added.get,
     )
 
 

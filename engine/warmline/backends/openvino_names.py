@@ -7,6 +7,7 @@ exactly one MatMul, with the same inputs and outputs, and must be part of no oth
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -45,10 +46,14 @@ class MatMul:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What an ``openvino_model.xml`` tells: its MatMuls in order, and what an import says that it was made of."""
+    """What an ``openvino_model.xml`` tells: its MatMuls in order, and what an import says that it was made of.
+
+    `constants` are the bytes of what it keeps, by element type (``u4``), most first.
+    """
 
     matmuls: tuple[MatMul, ...]
     source_digest: str | None = None
+    constants: tuple[tuple[str, int], ...] = ()
 
 
 def read_network(xml: bytes, label: str) -> Network:
@@ -74,7 +79,7 @@ def read_network(xml: bytes, label: str) -> Network:
         parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise _xml_error(f"this is no XML that can be read: {error}", label) from None
-    return Network(tuple(reader.found), reader.source)
+    return Network(tuple(reader.found), reader.source, tuple(reader.constants.most_common()))
 
 
 def match(pairs: Iterable[PeftPair], matmuls: Iterable[MatMul], label: str) -> tuple[str, ...]:
@@ -134,6 +139,8 @@ class _Reader:
     def __init__(self, label: str) -> None:
         self.found: list[MatMul] = []
         self.source: str | None = None
+        self.constants: Counter[str] = Counter()
+        self._constant = False
         self._label = label
         self._name: str | None = None
         self._inside = ""
@@ -148,6 +155,10 @@ class _Reader:
         if tag == "layer":
             self._name = attributes.get("name", "") if attributes.get("type") == "MatMul" else None
             self._inside, self._port, self._dims = "", -1, []
+            self._constant = attributes.get("type") == "Const"
+        elif self._constant and tag == "data":
+            kind, size = attributes.get("element_type", ""), attributes.get("size", "")
+            self.constants[kind[:16] if kind.isalnum() else "other"] += _number(size)
         elif self._name is not None:
             if tag in ("input", "output"):
                 self._inside = tag
@@ -162,7 +173,7 @@ class _Reader:
         if tag == "dim" and self._text is not None:
             digits, self._text = "".join(self._text).strip(), None
             # A dynamic dimension is -1: no weight has one.
-            self._dims.append(int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else -1)
+            self._dims.append(_number(digits, otherwise=-1))
         elif tag == "layer" and self._name is not None:
             if len(self.found) >= MAX_MATMULS or len(self._name) > MAX_NAME:
                 limits = f"{MAX_MATMULS} MatMuls, or one with a name of more than {MAX_NAME} characters"
@@ -173,6 +184,10 @@ class _Reader:
     def text(self, data: str) -> None:
         if self._text is not None:
             self._text.append(data[:16])
+
+
+def _number(digits: str, *, otherwise: int = 0) -> int:
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 14 else otherwise
 
 
 def _xml_error(message: str, label: str) -> ArtifactError:

@@ -21,6 +21,7 @@ from ..validation import (
 )
 from . import changes
 from .blobs import copy_in, digest_of
+from .folders import digest_folder
 from .installing import Installation, Link, Staged, blaming
 from .records import AdapterRecord, DeclaredBase, ModelRecord, StoredFile
 from .resolution import WEIGHTS_NAME
@@ -88,7 +89,8 @@ def _peft_to_gguf(todo: Installation, path: Path, stage: Path, base: ModelRecord
     todo.check_digest(report.source_digest, path)
     digest, size = digest_of(stage / "0", todo.progress), report.nbytes
     checked = check_gguf_adapter(stage / "0", header, label=str(path))
-    declared = _declared(todo, base, DeclaredBase(name=_claimed(checked)), path)
+    claimed = _beside(path / WEIGHTS_NAME, report.source_digest) or DeclaredBase(name=_claimed(checked))
+    declared = _declared(todo, base, claimed, path)
     facts = _gguf_facts(checked) | {"source_digest": report.source_digest}
     return _record(todo, path, digest, size, base, declared, facts), [(stage / "0", digest)], []
 
@@ -99,7 +101,9 @@ def _peft(todo: Installation, path: Path, stage: Path, base: ModelRecord) -> Mad
     given, files = _copied(todo, path, stage)
     adapter = read_peft(given)
     todo.check_digest(adapter.digest, path)
-    declared = _declared(todo, base, DeclaredBase(name=_peft_base(adapter)), path)
+    _check_matches(todo, base, adapter)
+    claimed = _beside(path / WEIGHTS_NAME, adapter.digest) or DeclaredBase(name=_peft_base(adapter))
+    declared = _declared(todo, base, claimed, path)
     facts = {
         "format": "safetensors",
         "rank": adapter.config.r,
@@ -132,31 +136,46 @@ def _copied(todo: Installation, path: Path, stage: Path) -> tuple[Path, tuple[St
     return given, tuple(files)
 
 
+def _check_matches(todo: Installation, base: ModelRecord, adapter: PeftAdapter) -> None:
+    """Each of its factors acts on one weight of the base's network."""
+    from ..backends.openvino_names import match
+    from ..verified_openvino import read_folder
+
+    folder = todo.places.model(base)
+    _check_same(base, digest_folder(folder, todo.hashed)[0], folder)
+    match(adapter.pairs, read_folder(folder).matmuls, adapter.file)
+
+
 def _base_header(todo: Installation, base: ModelRecord) -> GGUFHeader:
     path = todo.places.model(base)
     with open_regular(path) as fd:
-        if todo.hashed(fd) != base.digest:
-            raise ArtifactError(
-                f"the base `{base.name}` is no longer what was installed",
-                code="artifact.digest",
-                file=str(path),
-                remedy=f"warmline model verify {base.name}; then remove it and add it again",
-            )
+        _check_same(base, todo.hashed(fd), path)
         return read_base(fd, label=str(path))
+
+
+def _check_same(base: ModelRecord, found: str, path: Path) -> None:
+    if found != base.digest:
+        raise ArtifactError(
+            f"the base `{base.name}` is no longer what was installed",
+            code="artifact.digest",
+            file=str(path),
+            remedy=f"warmline model verify {base.name}; then remove it and add it again",
+        )
 
 
 def _declared(todo: Installation, base: ModelRecord, claimed: DeclaredBase, path: Path) -> DeclaredBase:
     """The base it was made for: the catalog's word where there is one, else the maker's; it must not be another."""
     declared = todo.expect.base if todo.expect else claimed
-    check_declared_base(todo.name, declared, base.digest, str(path), strict=todo.strict)
+    source = base.source_digest
+    check_declared_base(todo.name, declared, base.digest, str(path), strict=todo.strict, source=source)
     return declared
 
 
 def _beside(path: Path, digest: str) -> DeclaredBase | None:
-    """What `adapter.json` beside the file says, if it speaks of these bytes."""
+    """What `adapter.json` beside the weights says, if it speaks of these bytes, as they are or before conversion."""
     with contextlib.suppress(ConfigError):
         record = load_file(path.parent / "adapter.json", AdapterRecord)
-        if record.digest == digest:
+        if digest in (record.digest, record.source_digest):
             return record.base
     return None
 
@@ -197,5 +216,6 @@ def _record(
     facts: dict[str, Any],
 ) -> AdapterRecord:
     common = todo.common(digest, size, path, facts.pop("licence", None))
-    bases = {"base": declared, "checked_base": DeclaredBase(name=base.name, digest=base.digest)}
+    checked = DeclaredBase(name=base.name, digest=base.digest)
+    bases = {"base": declared, "checked_base": checked, "checked_source": base.source_digest}
     return AdapterRecord.model_validate(common | bases | facts)

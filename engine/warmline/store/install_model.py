@@ -82,6 +82,8 @@ def licence_of(header: GGUFHeader) -> str | None:
 
 
 def _folder(todo: Installation, path: Path, text: str, stage: Path, where: dict[str, Any], copy: bool) -> Made:
+    from ..backends.openvino_facts import FolderConfig
+
     names = files_of(path)
     missing = [name for name in _NEEDED if name not in names]
     if missing:
@@ -101,7 +103,7 @@ def _folder(todo: Installation, path: Path, text: str, stage: Path, where: dict[
         digest, found = digest_folder(path, todo.hashed)
         files = list(found)
     todo.check_digest(digest, path)
-    facts = {"format": "openvino", "files": tuple(files)}
+    facts = {"format": "openvino", "architecture": FolderConfig(path).architecture(), "files": tuple(files)}
     common = todo.common(digest, sum(file.size for file in files), text, None)
     record = ModelRecord.model_validate(common | facts | where)
     return record, blobs, [(f"{MODEL_FOLDER}/{file.name}", file.digest) for file in files] if copy else []

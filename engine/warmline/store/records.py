@@ -26,6 +26,10 @@ class DeclaredBase(Model):
     name: Short | None = None
     digest: Digest | None = None
 
+    def means(self, digest: str | None, source: str | None) -> bool:
+        """Whether it is, by digest, this base, or the GGUF file that the base was imported from (`source`)."""
+        return self.digest is not None and self.digest in (digest, source)
+
 
 class StoredFile(Model):
     """One file of an artifact that is a folder: its path in there, with forward slashes, and its content."""
@@ -91,6 +95,9 @@ class AdapterRecord(Record):
     checked_base: DeclaredBase = Field(
         default=DeclaredBase(), description="The installed base that its shapes were checked against."
     )
+    checked_source: Digest | None = Field(
+        default=None, description="The GGUF file that the installed base was imported from, where it was."
+    )
     source_digest: Digest | None = Field(default=None, description="The weights as given, before any conversion.")
     architecture: Short = ""
     pairs: Annotated[int, Field(ge=0)] = Field(default=0, description="Weights of the base that it changes.")
@@ -101,7 +108,7 @@ class AdapterRecord(Record):
     @property
     def unverified(self) -> bool:
         """Whether nobody's word ties the adapter to the very base it was checked against."""
-        return self.base.digest is None or self.base.digest != self.checked_base.digest
+        return not self.base.means(self.checked_base.digest, self.checked_source)
 
 
 class ModelRecord(Record):

@@ -104,6 +104,8 @@ def _installed_base(base: BaseRef, backend: Backend, found: Found, places: Place
         name=record.name,
         path=path,
         digest=base.digest or record.digest,
+        # The record speaks of its own bytes, not of others that the variant may ask for.
+        source_digest=record.source_digest if base.digest in (None, record.digest) else None,
         source=record.source,
         # Installing it was the user's approval; one that was taken back since is asked for again.
         workspace=found.workspace,

@@ -35,6 +35,7 @@ from .client import Client, Peer
 from .commands import available, command_of
 from .edge import Call, InvalidParams, InvalidRequest, NotFound, Route
 from .live import Live
+from .mcp_servers import Servers, refuse_unadvertised
 from .sessions import Record, SessionStore
 from .transcript import replay
 from .turns import Limits, Turn
@@ -133,6 +134,7 @@ class Agent:
     async def new(self, request: NewSessionRequest, call: Call) -> Json:
         """Begin a session."""
         cwd, additional = _folders(request.cwd, request.additional_directories)
+        refuse_unadvertised(request.mcp_servers)
         live = self._live(self._store.begin(cwd, additional))
         await self._begin(live, request.mcp_servers, call)
         return {"sessionId": live.id, **_state(live)}
@@ -257,6 +259,7 @@ class Agent:
     async def _reopened(self, request: LoadSessionRequest | ResumeSessionRequest) -> Live:
         self._initialized()
         cwd, additional = _folders(request.cwd, request.additional_directories)
+        refuse_unadvertised(request.mcp_servers)
         live = self._open.get(request.session_id)
         if live is not None and live.turns:
             raise InvalidRequest("a turn of this session is running")
@@ -269,6 +272,10 @@ class Agent:
         return live
 
     async def _begin(self, live: Live, servers: Any, call: Call) -> None:
+        await live.servers.close()
+        live.servers = Servers(live.cwd)
+        live.servers.start(refuse_unadvertised(servers))
+
         async def tell_commands() -> None:
             await live.tell(updates.commands(available()))
 
@@ -280,7 +287,13 @@ class Agent:
             await live.tell_options()
             await live.tell(updates.usage(live.used, status.context.n_ctx))
 
-        call.later += [tell_commands, tell_what_runs]
+        async def tell_lost_servers() -> None:
+            await live.servers.started()
+            for name, how in live.servers.reports.items():
+                if how.startswith("failed"):
+                    await live.note(f"The tool server {name} {how}.")
+
+        call.later += [tell_commands, tell_what_runs, *([tell_lost_servers] if servers else [])]
 
 
 def _state(live: Live) -> Json:

@@ -69,7 +69,7 @@ async def status(live: Live, _argument: str) -> str:
         ("Always rejected", ", ".join(sorted(live.permissions.never)) or "nothing"),
     ]
     rows += [("Not seen by the model", f"the oldest {head.hidden} entries")] if head.hidden else []
-    rows += [("Tool servers", line) for line in live.servers]
+    rows += [(f"Tool server {name}", how) for name, how in live.servers.reports.items()]
     return table(rows)
 
 

@@ -94,6 +94,7 @@ class Lines:
         self._inbox: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._outbox: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]] | None] = queue.SimpleQueue()
         self.sent: Callable[[Any], None] = lambda request_id: None
+        self._closed = False
         for work, stream in ((self._read, streams.reader), (self._write, streams.writer)):
             threading.Thread(target=work, args=(stream,), name=f"acp-{work.__name__}", daemon=True).start()
 
@@ -107,6 +108,8 @@ class Lines:
 
     async def send(self, message: Json) -> None:
         """Write a message; raises `ConnectionError` where nobody reads any more."""
+        if self._closed:
+            raise ConnectionError("nobody reads any more")
         written: asyncio.Future[None] = self._loop.create_future()
         self._outbox.put((json.dumps(message, separators=(",", ":")).encode() + b"\n", written))
         await asyncio.shield(written)
@@ -115,6 +118,7 @@ class Lines:
 
     async def close(self) -> None:
         """Let what was sent be written, and no more."""
+        self._closed = True
         self._outbox.put(None)
 
     async def _understood(self, line: bytes) -> Json | None:
@@ -194,12 +198,13 @@ class Edge:
 
     async def serve(self) -> None:
         """Serve until the client is gone."""
-        try:
-            await self.connection.main_loop()
-        finally:
-            for task in self._followups:
-                task.cancel()
-            await self.connection.close()
+        await self.connection.main_loop()
+
+    async def close(self) -> None:
+        """End what is still at work."""
+        for task in self._followups:
+            task.cancel()
+        await self.connection.close()
 
     async def _handle(self, method: str, params: Any, is_notification: bool) -> Json | None:
         if is_notification:
@@ -223,6 +228,8 @@ class Edge:
             raise
         except WarmlineError as error:
             raise failed(error) from None
+        except ConnectionError:
+            raise RequestError(-32603, "the client is gone") from None
         except Exception:
             traceback.print_exc(file=sys.stderr)
             raise RequestError(-32603, "Warmline itself failed; its log says more") from None

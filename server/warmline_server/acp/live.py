@@ -18,6 +18,7 @@ from .choice import resolve
 from .client import Client
 from .confinement import Roots
 from .edge import InvalidParams
+from .mcp_servers import Servers
 from .modes import MODES, Mode
 from .options import CONTEXT, MODE, changed, offered
 from .permissions import Permissions
@@ -46,7 +47,7 @@ class Live:
     last
         How the latest step went.
     servers
-        How each MCP server is, in words.
+        The MCP servers that the client gave it.
     """
 
     record: Record
@@ -56,14 +57,21 @@ class Live:
     store: SessionStore
     client_id: str
     permissions: Permissions = field(default_factory=Permissions)
-    tools: tuple[Tool, ...] = BUILT_IN
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     turns: list[asyncio.Task[Any]] = field(default_factory=list)
     status: tuple[ResolvedVariant, VariantStatus] | None = None
     shown: list[Json] | None = None
     used: int = 0
     last: LastReport | None = None
-    servers: list[str] = field(default_factory=list)
+    servers: Servers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.servers = Servers(self.record.head.cwd)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """What the model can use: the agent's own tools, then those of servers."""
+        return (*BUILT_IN, *self.servers.tools)
 
     @property
     def id(self) -> str:
@@ -177,3 +185,4 @@ class Live:
         """Cancel what runs and wait until it has ended."""
         self.cancel()
         await asyncio.gather(*self.turns, return_exceptions=True)
+        await self.servers.close()

@@ -31,6 +31,7 @@ async def serve(
         await edge.serve()
     finally:
         await agent.leave()
+        await edge.close()
 
 
 def run_stdio() -> int:

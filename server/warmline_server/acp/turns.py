@@ -77,6 +77,7 @@ class Turn:
             The variant cannot answer. Nothing is kept of a turn that fails before anything came of it.
         """
         live = self._live
+        await live.servers.started()
         self._variant, self._status = await live.load()
         await live.tell_options()
         given = await understood(blocks, live.place)

@@ -58,7 +58,8 @@ def add(
     )
     if record.unverified:
         output.note(cell("Unverified: nothing ties it to this very base but its shapes.", "yellow"))
-    output.note(cell(f"Next: warmline variant add NAME --base {base} --adapter {record.name}", "dim"))
+    fitting = f"{record.backend}/{record.checked_base.name}"
+    output.note(cell(f"Next: warmline variant add NAME --base {fitting} --adapter {record.name}", "dim"))
 
 
 def _called(source: Path) -> str:

@@ -77,7 +77,7 @@ def installed(output: Output, record: ModelRecord) -> None:
         where = f"made of {short(record.source_digest)}, {record.precision}, every weight proven"
     what = f"{record.architecture or record.format}, {size(record.size)}, {short(record.digest)}, {where}"
     output.note(cell(f"Installed {record.backend}/{record.name}: {what}"))
-    output.note(cell(f"Next: warmline variant add NAME --base {record.name}", "dim"))
+    output.note(cell(f"Next: warmline variant add NAME --base {record.backend}/{record.name}", "dim"))
 
 
 @app.command("list")

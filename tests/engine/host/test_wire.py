@@ -44,6 +44,7 @@ from warmline.variant import ResolvedVariant
 DIGEST = "sha256:" + "ab" * 32
 BY_NAME: dict[str, Any] = {
     "digest": DIGEST,
+    "source_digest": DIGEST,
     "identity": DIGEST,
     "device": "GPU.1",
     "name": "some-name",

@@ -17,10 +17,10 @@ from platformdirs import user_cache_path
 
 # The test modules share these, and the scripted engine with the language server's.
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "lsp")]
-from planned_engine import PlannedEngine
-from protocol_schema import ProtocolSchema
-from scripted import Room
-from wire_client import Wire, wired
+from planned_engine import PlannedEngine  # noqa: E402
+from protocol_schema import ProtocolSchema  # noqa: E402
+from scripted import Room  # noqa: E402
+from wire_client import Wire, wired  # noqa: E402
 
 PACKAGES = ("@agentclientprotocol/sdk@2.4.0", "acpx@0.19.1")
 Start = Callable[..., Awaitable[tuple[Wire, PlannedEngine]]]

@@ -191,7 +191,7 @@ async def test_sessions_are_kept_listed_loaded_and_deleted(start: Any, room: Roo
     other.mkdir()
     session = await wire.new(room.root)
     await wire.prompt(session, "What is here?")
-    elsewhere = await wire.new(other)
+    elsewhere = await wire.new(other, usable=False)
     await wire.prompt(elsewhere, "/help")
     listed = (await wire.ask("session/list", {"cwd": str(room.root)}))["sessions"]
     assert [(each["sessionId"], each["title"]) for each in listed] == [(session, "What is here?")]
@@ -264,7 +264,7 @@ async def test_a_session_has_a_folder(start: Any, cwd: str) -> None:
         (b'{"jsonrpc":"2.0","id":[],"result":{}}\n', -32600),
         (b'{"jsonrpc":"2.0","id":7,"method":5}\n', -32600),
         (b'{"jsonrpc":"2.0","id":7,"method":"initialize","params":[1]}\n', -32602),
-        (b'{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"x"}}\n', -32602),
+        (b'{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"sessionId":1}}\n', -32602),
     ],
 )
 async def test_what_is_no_message_is_answered_and_the_agent_lives(start: Any, line: bytes, code: int) -> None:

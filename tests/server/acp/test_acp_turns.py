@@ -11,7 +11,7 @@ import pytest
 from planned_engine import answer, call
 from scripted import Room
 from warmline_server.acp.turns import Limits
-from wire_client import ALL, Refusal, Wire, prompt_of
+from wire_client import ALL, Refusal, Wire, alive, prompt_of
 
 
 def calls(wire: Wire) -> list[dict[str, Any]]:
@@ -246,20 +246,18 @@ async def test_cancel_while_a_command_runs_ends_it(start: Any, room: Room, capab
     session = await wire.new(room.root)
     number = wire.start("session/prompt", prompt_of(session, "Hi"))
     if capable:
-        wire.person.hold = asyncio.Event()
-        wire.person.hold.set()
-        await wire.until(lambda f: f.get("method") == "session/request_permission")
-        wire.person.hold.clear()
+        wire.person.hold_terminal = asyncio.Event()
         await wire.until(lambda f: f.get("method") == "terminal/wait_for_exit")
     else:
-        while not pid.exists() or not pid.read_text().strip():
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(10):
+            while not pid.exists() or not pid.read_text().strip():  # noqa: ASYNC110  # another process writes it
+                await asyncio.sleep(0.01)
     wire.notify("session/cancel", {"sessionId": session})
     assert (await wire.answer(number))["stopReason"] == "cancelled"
     if capable:
         assert [each.split()[0] for each in wire.person.terminals][-2:] == ["kill", "release"]
     else:
-        assert not Path(f"/proc/{pid.read_text().strip()}").exists()
+        assert not alive(pid.read_text())
 
 
 async def test_a_plan_is_shown(start: Any, room: Room) -> None:
@@ -287,9 +285,7 @@ async def test_the_oldest_turns_go_first_and_the_person_is_told(start: Any, room
 async def test_results_of_tools_go_when_one_turn_fills_the_context(start: Any, room: Room) -> None:
     wire, engine = await start()
     (room.root / "big").write_text("filler " * 100)
-    engine.reply = lambda request: (
-        answer("Done.") if len(request.messages) > 5 else call("read_file", path="big")
-    )
+    engine.reply = lambda request: answer("Done.") if len(request.messages) > 5 else call("read_file", path="big")
     fits = engine.chat
 
     def chat(request: Any) -> Any:
@@ -342,7 +338,13 @@ async def test_links_and_resources_are_read_within_limits(start: Any, room: Room
     for hidden in ("hidden-value", "outer text", "private-key"):
         assert hidden not in said
     text = wire.text()
-    for told in ("may hold secrets", "lies outside", "is no file and was not read", "its first 32000 of 100000", "no text"):
+    for told in (
+        "may hold secrets",
+        "lies outside",
+        "is no file and was not read",
+        "its first 32000 of 100000",
+        "no text",
+    ):
         assert told in text
 
 

@@ -44,6 +44,7 @@ class Person:
         self.terminal = "ran\n"
         self.terminals: list[str] = []
         self.hold: asyncio.Event | None = None
+        self.hold_terminal: asyncio.Event | None = None
         self.holding = asyncio.Event()
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None: ...
@@ -61,7 +62,7 @@ class Person:
     async def read_text_file(self, session_id: str, path: str, **_: Any) -> ReadTextFileResponse:
         if path in self.buffers:
             return ReadTextFileResponse(content=self.buffers[path])
-        return ReadTextFileResponse(content=Path(path).read_text())
+        return ReadTextFileResponse(content=Path(path).read_text())  # noqa: ASYNC240
 
     async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> WriteTextFileResponse:
         self.buffers[path] = content
@@ -73,9 +74,8 @@ class Person:
 
     async def wait_for_terminal_exit(self, session_id: str, terminal_id: str, **_: Any) -> Any:
         self.terminals.append("wait")
-        self.holding.set()
-        if self.hold is not None:
-            await self.hold.wait()
+        if self.hold_terminal is not None:
+            await self.hold_terminal.wait()
         return WaitForTerminalExitResponse(exit_code=0)
 
     async def terminal_output(self, session_id: str, terminal_id: str, **_: Any) -> TerminalOutputResponse:
@@ -175,11 +175,12 @@ class Wire:
         """Initialize."""
         return await self.ask("initialize", {"protocolVersion": 1, "clientCapabilities": capabilities or {}})
 
-    async def new(self, cwd: Path, **more: Any) -> str:
-        """Begin a session and wait until what follows its answer has come."""
+    async def new(self, cwd: Path, *, usable: bool = True, **more: Any) -> str:
+        """Begin a session and wait until what follows its answer has come; `usable`: a variant is selected there."""
         result = await self.ask("session/new", {"cwd": str(cwd), "mcpServers": [], **more})
         session: str = result["sessionId"]
-        await self.until(lambda f: _kind(f) == "usage_update" and f["params"]["sessionId"] == session)
+        last = "usage_update" if usable else "available_commands_update"
+        await self.until(lambda f: _kind(f) == last and f["params"]["sessionId"] == session)
         return session
 
     async def prompt(self, session: str, text: str) -> Any:
@@ -201,6 +202,12 @@ class Wire:
         return "".join(each["content"]["text"] for each in self.updates("agent_message_chunk", session))
 
 
+def alive(pid: str) -> bool:
+    """Tell whether a process still runs; one that has ended and was not waited for does not."""
+    state = Path(f"/proc/{pid.strip()}/stat")
+    return state.exists() and state.read_text().split()[2] != "Z"
+
+
 def prompt_of(session: str, text: str) -> dict[str, Any]:
     """Parameters of a prompt of one text."""
     return {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
@@ -217,7 +224,7 @@ async def wired(
 ) -> AsyncIterator[Wire]:
     """Serve an agent over two pipes, and give the client at their other end."""
     to_agent, to_client = os.pipe(), os.pipe()
-    streams = Streams(FileIO(to_agent[0], "rb"), open(to_client[1], "wb"))  # type: ignore[arg-type]
+    streams = Streams(FileIO(to_agent[0], "rb"), os.fdopen(to_client[1], "wb"))  # type: ignore[arg-type]
     serving = asyncio.create_task(serve(streams, home, lambda: engine, limits))  # type: ignore[arg-type, return-value]
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=64 << 20)

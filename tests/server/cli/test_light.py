@@ -8,6 +8,7 @@ import sys
 import pytest
 
 HEAVY = {
+    "mcp",
     "acp",
     "llama_cpp",
     "numpy",
@@ -40,20 +41,9 @@ print(sorted({HEAVY!r} & set(sys.modules)))
         *(
             [command, "--help"]
             for command in (
-                *(
-                    "acp",
-                    "adapter",
-                    "cache",
-                    "catalog",
-                    "chat",
-                    "complete",
-                    "config",
-                    "demo",
-                    "doctor",
-                    "engine",
-                    "lsp",
-                ),
-                *("model", "schema", "stats", "status", "trust", "variant"),
+                *("acp", "adapter", "cache", "catalog", "chat", "complete", "config", "demo"),
+                *("doctor", "engine", "lsp", "model", "schema", "stats", "status", "trust"),
+                *("variant"),
             )
         ),
         ["schema", "variant"],

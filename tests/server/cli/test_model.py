@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 from fake_backend import write_adapter, write_base
 from smollm2 import PACKAGE
 from store_tools import filled, openvino_model
-from warmline.digests import DigestCache
+from warmline.digests import DigestCache, bytes_digest
 
 Run = Callable[..., Any]
 
@@ -66,7 +68,46 @@ def test_openvino_folders_are_models_too(warmline: Run, tmp_path: Path) -> None:
     folder = openvino_model(tmp_path / "ov")
     assert warmline("model", "add", folder, "--name", "o", "--backend", "openvino", "--copy").code == 0
     shown = warmline("model", "show", "o", "--json").json
-    assert (shown["backend"], shown["format"], shown["fim"]) == ("openvino", "openvino", None)
+    assert (shown["backend"], shown["format"]) == ("openvino", "openvino")
+    assert shown["fim"].startswith("prefix only")
+
+
+def test_show_reads_a_folder_without_its_library(
+    warmline: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "openvino_genai", None)
+    constants = "".join(
+        f'<layer name="c{size}" type="Const"><data element_type="{kind}" size="{size}"/></layer>'
+        for kind, size in (("f16", 20), ("u4", 70), ("f16", 10))
+    )
+    folder = openvino_model(tmp_path / "ov", xml=f"<net><layers>{constants}</layers></net>")
+    names = ["<|endoftext|>", "<s>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
+    files = {
+        "config.json": {"model_type": "qwen2", "max_position_embeddings": 4096, "bos_token_id": 1, "eos_token_id": 0},
+        "tokenizer_config.json": {
+            "add_bos_token": True,
+            "chat_template": "{{ messages[0].content }}",
+            "added_tokens_decoder": {str(token): {"content": text} for token, text in enumerate(names)},
+        },
+    }
+    for name, content in files.items():
+        (folder / name).write_text(json.dumps(content))
+    assert warmline("model", "add", folder, "--name", "o", "--backend", "openvino").code == 0
+    shown = warmline("model", "show", "o", "--json").json
+    assert (shown["n_ctx_train"], shown["bos"]) == (4096, {"id": 1, "text": "<s>"})
+    assert shown["quantisation"] == {"u4": 70, "f16": 30}
+    digest = bytes_digest(b"{{ messages[0].content }}")
+    assert shown["template"] == {"source": "metadata", "digest": digest}
+    assert shown["fim"].startswith("prefix first: qwen's")
+    assert shown["architecture"] == "qwen2"
+    assert warmline("model", "list", "--json").json[0]["architecture"] == "qwen2"
+    out = " ".join(warmline("model", "show", "o").out.split())
+    for line in ("architecture qwen2", "quantisation u4 70 %, f16 30 %", "context 4096 tokens", "BOS <s> (1)"):
+        assert line in out
+    (folder / "tokenizer_config.json").write_text("{}")
+    assert warmline("model", "show", "o", "--json").json["error"]["code"] == "artifact.digest"
+    assert warmline("model", "add", folder, "--name", "p", "--backend", "openvino").code == 0
+    assert "BOS as its tokenizer says" in " ".join(warmline("model", "show", "p").out.split())
 
 
 @pytest.mark.model

@@ -10,10 +10,13 @@ import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 _MOST_PROCESSES: Final = 256
 _MOST_FILE_BYTES: Final = 1 << 30
+_POLL_SECONDS: Final = 0.05
+_LAST_SECONDS: Final = 0.2
+_ENDING_SECONDS: Final = 1.0
 # Waits until its limits are in force; the command itself reads nothing.
 _GATED: Final = 'read -r _ && exec </dev/null && exec /bin/sh -c "$1"'
 
@@ -52,34 +55,39 @@ async def run_shell(command: str, cwd: Path, seconds: float, most_bytes: int) ->
             with contextlib.suppress(ConnectionError):
                 process.stdin.write(b"\n")
                 process.stdin.close()
-            await _read(process.stdout, output, most_bytes, asyncio.create_task(process.wait()))
+            await _read(process, process.stdout, output, most_bytes)
     except TimeoutError:
         late = True
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        code = await process.wait()
+        # asyncio waits for the output's end too, which a process that left the group may hold open.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _ENDING_SECONDS)
+    code = process.returncode if process.returncode is not None else -signal.SIGKILL
     return Ran(code, output.decode("utf-8", "replace"), late)
 
 
-async def _read(stream: asyncio.StreamReader, output: bytearray, most: int, ended: asyncio.Task[Any]) -> None:
+async def _read(
+    process: asyncio.subprocess.Process, stream: asyncio.StreamReader, output: bytearray, most: int
+) -> None:
     """Read until the command itself has ended; what it left in the background may hold its output open."""
-    try:
-        while True:
-            reading = asyncio.ensure_future(stream.read(1 << 14))
-            done, _ = await asyncio.wait({reading, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if reading not in done:
-                done, _ = await asyncio.wait({reading}, timeout=0.2)
-            if reading not in done:
-                reading.cancel()
-                return
-            data = reading.result()
-            if not data:
-                await ended
-                return
-            output += data[: max(0, most - len(output))]
-    finally:
-        ended.cancel()
+    while True:
+        reading = asyncio.ensure_future(stream.read(1 << 14))
+        try:
+            while not reading.done():
+                ended = process.returncode is not None
+                await asyncio.wait({reading}, timeout=_LAST_SECONDS if ended else _POLL_SECONDS)
+                if ended and not reading.done():
+                    return
+        finally:
+            reading.cancel()
+        data = reading.result()
+        if not data:
+            break
+        output += data[: max(0, most - len(output))]
+    while process.returncode is None:  # noqa: ASYNC110  # asyncio tells no sooner
+        await asyncio.sleep(_POLL_SECONDS / 10)
 
 
 def _limit(pid: int) -> None:

@@ -57,17 +57,22 @@ def check_variant(variant: ResolvedVariant) -> list[str]:
 
     network = read_folder(variant.base.path)
     FolderConfig(variant.base.path)
-    sources = frozenset({network.source_digest} if network.source_digest else ())
+    base, claimed = variant.base, frozenset({network.source_digest} if network.source_digest else ())
     loose = []
     for spec in variant.adapters:
         adapter = read_peft(adapter_folder(spec.path))
         match(adapter.pairs, network.matmuls, adapter.file)
-        if variant.base.digest is not None:
-            strict = spec.trust is Trust.CURATED
+        if base.digest is not None:
             check_declared_base(
-                spec.name, spec.declared_base, variant.base.digest, adapter.file, strict=strict, sources=sources
+                spec.name,
+                spec.declared_base,
+                base.digest,
+                adapter.file,
+                strict=spec.trust is Trust.CURATED,
+                source=base.source_digest,
+                claimed=claimed,
             )
-        if variant.base.digest is None or spec.declared_base.digest != variant.base.digest:
+        if not spec.declared_base.means(base.digest, base.source_digest):
             loose.append(spec.name)
     return loose
 

@@ -1,0 +1,236 @@
+"""What the engine's one thread does for a request: verify, load, put the right KV in place, generate."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Hashable, Iterator, Sequence
+from typing import Final
+
+from cachetools import LRUCache
+
+from ..backends.base import Abort, Aborted, Session
+from ..digests import short
+from ..errors import ArtifactError, WarmlineError
+from ..generation import Limits, Result, generate
+from ..identity import Identity
+from ..kv.pool import ContextPool
+from ..prompts.layout import chat_prompt, completion_prompt
+from ..prompts.window import Window
+from ..variant import ResolvedVariant
+from ..verified import Verified
+from .board import Board
+from .metrics import Metrics
+from .quarantine import CrashLedger
+from .receiving import EventSink, Once, why_cold
+from .resident import Residents
+from .wire import ChatRequest, CompletionRequest, LastRequest, State
+
+_DOCUMENTS: Final = 1024
+Steps = Generator[None, None, None]
+
+
+class Work:
+    """Steps of jobs, for the scheduler's thread alone. Each raises `WarmlineError`, and pauses where others may run.
+
+    Parameters
+    ----------
+    residents, pool
+        What is loaded, and warm KV.
+    board, metrics
+        Who is told of it.
+    crashes
+        Who crashed the engine before: quarantined content is refused.
+    """
+
+    def __init__(
+        self, residents: Residents, pool: ContextPool, board: Board, metrics: Metrics, crashes: CrashLedger | None
+    ) -> None:
+        self._residents = residents
+        self._pool = pool
+        self._board = board
+        self._metrics = metrics
+        self._crashes = crashes
+        self._last_identity: LRUCache[Hashable, Identity] = LRUCache(_DOCUMENTS)
+
+    def session(self, variant: ResolvedVariant) -> tuple[Verified, Session]:
+        """Verify a variant, refuse what is in quarantine, and return its context; raises `WarmlineError`."""
+        verified = self._residents.verify(variant)
+        if self._crashes is not None:
+            self._refuse_quarantined(verified, self._crashes)
+            self._crashes.note(verified.identity, [a.name for a in variant.adapters] or [variant.base.name])
+        if self._residents.n_bases and not self._residents.is_live(verified.identity):
+            self._board.engine(State.SWITCHING)
+        return verified, self._residents.session(verified)
+
+    def _refuse_quarantined(self, verified: Verified, crashes: CrashLedger) -> None:
+        identity = verified.identity
+        places = [(identity.base, "base.path", verified.variant.base.name)]
+        for index, adapter in enumerate(verified.adapters):
+            places.append((adapter.digest, f"adapters[{index}].path", adapter.spec.name))
+        for digest, field, name in places:
+            if crashes.quarantined(digest):
+                raise ArtifactError(
+                    f"`{name}` ({short(digest)}) crashed the engine twice and is not loaded again",
+                    code="artifact.quarantined",
+                    file=verified.variant.file,
+                    field=field,
+                    remedy=f"Replace the file, or try once more: warmline engine release {short(digest)}",
+                )
+
+    def _prompt(self, request: CompletionRequest, verified: Verified, session: Session, max_tokens: int) -> list[int]:
+        view = Window(
+            prefix=request.prefix,
+            suffix=request.suffix,
+            first_line=request.first_line,
+            last_line=request.first_line,
+            clipped_start=False,
+            clipped_end=False,
+        )
+        with blamed_on(verified.variant.file):
+            return completion_prompt(
+                view,
+                verified.fim,
+                tokenize=self._residents.model(verified).tokenize,
+                bos=verified.bos,
+                path=request.path,
+                context=request.context,
+                header=request.header,
+                n_ctx=session.n_ctx,
+                max_tokens=max_tokens,
+            )
+
+    def complete(self, request: CompletionRequest, once: Once, abort: Abort) -> Steps:
+        """Answer a completion."""
+        verified, session = self.session(request.variant)
+        max_tokens = request.max_tokens or request.variant.profile.max_tokens
+        prompt = self._prompt(request, verified, session, max_tokens)
+        limits = Limits(
+            max_tokens=max_tokens,
+            stop_ids=frozenset(verified.fim.stops) | verified.facts.end_of_generation,
+            stop_texts=request.stop,
+            max_prefill_ms=request.max_prefill_ms,
+            max_predict_ms=request.max_predict_ms,
+            probabilities=request.probability,
+            first_rank=request.candidate,
+        )
+        place = ("complete", request.client, request.document)
+        yield from self._generate(verified, session, prompt, limits, place, abort, once)
+
+    def prewarm(self, request: CompletionRequest, abort: Abort) -> Steps:
+        """Put a prompt into the KV."""
+        verified, session = self.session(request.variant)
+        prompt = self._prompt(request, verified, session, request.max_tokens or request.variant.profile.max_tokens)
+        self._pool.warm(verified.identity, prompt, ("complete", request.client, request.document))
+        with contextlib.suppress(Aborted):
+            for _ in session.prefill(prompt, abort).batches:
+                yield
+        self._board.engine(State.READY)
+
+    def chat(self, request: ChatRequest, once: Once, abort: Abort) -> Steps:
+        """Answer a turn of a chat."""
+        verified, session = self.session(request.variant)
+        model = self._residents.model(verified)
+        with blamed_on(verified.variant.file):
+            prompt = chat_prompt(
+                self._residents.template(verified),
+                [turn.model_dump() for turn in request.messages],
+                tokenize_special=model.tokenize_special,
+                special_texts=verified.facts.special_texts,
+                bos=verified.bos,
+                bos_text=verified.facts.bos_text,
+                eos_text=verified.facts.eos_text,
+                n_ctx=session.n_ctx,
+            )
+        limits = Limits(
+            max_tokens=request.max_tokens,
+            stop_ids=verified.facts.end_of_generation,
+            stop_texts=request.stop,
+            max_prefill_ms=request.max_prefill_ms,
+            max_predict_ms=request.max_predict_ms,
+            json_schema=request.json_schema,
+        )
+        place = ("chat", request.client, request.conversation)
+        yield from self._generate(verified, session, prompt, limits, place, abort, once)
+
+    def _generate(
+        self,
+        verified: Verified,
+        session: Session,
+        prompt: Sequence[int],
+        limits: Limits,
+        place: tuple[str, str, str],
+        abort: Abort,
+        once: Once,
+    ) -> Steps:
+        """Run a generation with the identity's own KV in place, also after whatever ran in between."""
+        identity = verified.identity
+        before = self._last_identity.get(place)
+        self._last_identity[place] = identity
+        evicted = self._pool.was_evicted(identity)
+        why = why_cold(identity, before, empty=not session.tokens, evicted=evicted)
+        sink = EventSink(once, verified, len(prompt), why, estimated=session.estimates_reuse)
+        model = self._residents.model(verified)
+        self._pool.warm(identity, prompt, place)
+        self._pool.pin(identity, place)
+        active = self._residents.describe(verified)
+        steps = generate(session, model.piece, prompt, limits, verified.variant.profile.sampling, abort, sink)
+        client = place[1]
+        self._board.begins(client, active)
+        try:
+            while (result := _step(steps)) is None:
+                yield
+                if abort.is_set():
+                    continue  # it ends at its next step, for which nobody's KV need be moved
+                lost = self._pool.retake(identity, place)
+                if lost is not None:
+                    with contextlib.suppress(Aborted):  # the next step notices the abort itself
+                        session.prefill(lost, abort).run()
+                if self._board.state is not State.BUSY:
+                    self._board.begins(client, active)
+        finally:
+            self._pool.unpin(identity, place)
+            self._board.engine(State.READY)
+        kind, name = str(place[0]), verified.variant.name
+        seconds = once.elapsed_ms / 1000
+        self._metrics.ended(kind, name, seconds=seconds, predicted=result.predicted_tokens, outcome=result.outcome)
+        if sink.start is not None:
+            self._metrics.started(
+                kind,
+                name,
+                seconds=sink.start.ttft_ms / 1000,
+                prompt=sink.start.prompt_tokens,
+                reused=sink.start.reused_tokens,
+                reason=sink.start.reason,
+            )
+            self._board.last(
+                client,
+                LastRequest(
+                    reused_tokens=sink.start.reused_tokens,
+                    reused_estimated=sink.start.reused_estimated,
+                    prompt_tokens=sink.start.prompt_tokens,
+                    reason=sink.start.reason,
+                    ttft_ms=sink.start.ttft_ms,
+                    total_ms=once.elapsed_ms,
+                    outcome=result.outcome,
+                ),
+            )
+        once.done(result.outcome, result.text, result.predicted_tokens, sink.mean_probability)
+
+
+def _step(steps: Generator[None, None, Result]) -> Result | None:
+    try:
+        next(steps)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+    return None
+
+
+@contextlib.contextmanager
+def blamed_on(file: str) -> Iterator[None]:
+    """Point errors about a prompt at the variant's file."""
+    try:
+        yield
+    except WarmlineError as error:
+        error.file = error.file or file
+        raise

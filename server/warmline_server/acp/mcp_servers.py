@@ -1,0 +1,147 @@
+"""Tools of the MCP servers that a client gives a session: each server a process, its tools under its own name."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from acp.schema import McpServerStdio
+
+from . import updates
+from .edge import InvalidParams
+from .modes import Effect
+from .plans import usable_schema
+from .tools.tool import Action, Place, Report, Result, Tool, ToolError
+
+if TYPE_CHECKING:
+    from mcp import ClientSession
+
+START_SECONDS: Final = 15.0
+CALL_SECONDS: Final = 60.0
+_MOST_SERVERS: Final = 8
+_MOST_TOOLS: Final = 32
+_MOST_USAGE: Final = 200
+_MOST_CHARACTERS: Final = 8_000
+_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def refuse_unadvertised(servers: Sequence[Any] | None) -> list[McpServerStdio]:
+    """Give the servers that can be started; raises `InvalidParams` for transports that are not advertised."""
+    given = list(servers or ())
+    if any(not isinstance(each, McpServerStdio) for each in given) or len(given) > _MOST_SERVERS:
+        raise InvalidParams(f"MCP servers are started on stdio, at most {_MOST_SERVERS}; no other transport is offered")
+    return given
+
+
+@dataclass(slots=True)
+class Servers:
+    """A session's servers. One that does not start, or dies, is reported and costs the session nothing else."""
+
+    cwd: Path
+    tools: list[Tool] = field(default_factory=list)
+    reports: dict[str, str] = field(default_factory=dict)
+    _running: list[asyncio.Task[None]] = field(default_factory=list)
+    _starting: list[asyncio.Future[None]] = field(default_factory=list)
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def start(self, servers: Sequence[McpServerStdio]) -> None:
+        """Begin to start servers; `started` waits for them."""
+        for number, server in enumerate(servers):
+            plain = _NAME.sub("-", server.name)[:32].strip("-") or f"server-{number}"
+            name = plain if plain not in self.reports else f"{plain}-{number}"
+            self.reports[name] = "starting"
+            begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._starting.append(begun)
+            self._running.append(asyncio.create_task(self._serve(name, server, begun)))
+
+    async def started(self) -> None:
+        """Wait until every server has started, or has not in time."""
+        if self._starting:
+            await asyncio.wait(self._starting, timeout=START_SECONDS)
+
+    async def close(self) -> None:
+        """End the servers."""
+        self._stop.set()
+        if self._running:
+            await asyncio.wait(self._running, timeout=START_SECONDS)
+        for task in self._running:
+            task.cancel()
+
+    async def _serve(self, name: str, server: McpServerStdio, begun: asyncio.Future[None]) -> None:
+        # The SDK is a second's work to import, and most sessions have no server.
+        from mcp import ClientSession, StdioServerParameters
+        from mcp.client.stdio import stdio_client
+
+        parameters = StdioServerParameters(
+            command=server.command,
+            args=list(server.args),
+            env={each.name: each.value for each in server.env},
+            cwd=self.cwd,
+        )
+        try:
+            # Whatever was entered is left in this very task, as its cancel scopes ask.
+            async with (
+                stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr) as (reader, writer),
+                ClientSession(reader, writer) as session,
+            ):
+                async with asyncio.timeout(START_SECONDS):
+                    await session.initialize()
+                    offered = (await session.list_tools()).tools
+                found = [_ServerTool(self, name, session, each) for each in offered[:_MOST_TOOLS]]
+                self.tools += found
+                self.reports[name] = f"runs, {len(found)} tools"
+                begun.set_result(None)
+                await self._stop.wait()
+        except Exception as error:  # whatever a foreign program does must not end the session
+            self.lost(name, str(error) or type(error).__name__)
+        finally:
+            if not begun.done():
+                begun.set_result(None)
+
+    def lost(self, name: str, why: str) -> None:
+        """Note that a server is of no use any more."""
+        self.reports[name] = f"failed: {' '.join(why.split())[:200]}"
+
+
+class _ServerTool:
+    """One tool of one server; it is asked for like a command, since nobody knows what it does."""
+
+    effect: Effect = "run"
+
+    def __init__(self, servers: Servers, server: str, session: ClientSession, tool: Any) -> None:
+        self._servers, self._server, self._session = servers, server, session
+        self._own_name: str = tool.name
+        self.name = f"{server}.{_NAME.sub('-', tool.name)[:64]}"
+        what = " ".join((tool.description or tool.name).split())[:_MOST_USAGE]
+        self.schema = usable_schema(tool.input_schema)
+        arguments = ", ".join(self.schema.get("properties", {}))
+        self.usage = f"{self.name}({arguments}): {what}"
+
+    async def prepare(self, arguments: dict[str, Any], place: Place) -> Action:
+        """See `Tool.prepare`."""
+
+        async def perform(_report: Report) -> Result:
+            text = await self._call(arguments)
+            return Result(text, [updates.text_content(text)])
+
+        return Action(f"Use {self.name}", "other", "run", f"the tool {self.name}", perform)
+
+    async def _call(self, arguments: dict[str, Any]) -> str:
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                result = await self._session.call_tool(self._own_name, arguments)
+        except TimeoutError:
+            raise ToolError(f"{self.name} gave no answer in {CALL_SECONDS:g} s") from None
+        except Exception as error:  # as where it was started
+            self._servers.lost(self._server, str(error) or type(error).__name__)
+            raise ToolError(f"{self._server} failed: {error}") from None
+        parts = [part.text for part in getattr(result, "content", ()) if getattr(part, "type", "") == "text"]
+        text = "\n".join(parts)[:_MOST_CHARACTERS] or "[nothing that is text]"
+        if getattr(result, "is_error", False):
+            raise ToolError(text)
+        return text

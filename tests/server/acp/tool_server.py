@@ -1,0 +1,36 @@
+"""A small MCP server on stdio, by hand: `add` adds, `die` ends the process, `wait` never answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+NUMBERS = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
+TOOLS = [
+    {"name": "add", "description": "adds", "inputSchema": NUMBERS},
+    {"name": "die", "inputSchema": {"type": "object", "propertyNames": {"pattern": "x"}}},
+    {"name": "wait", "inputSchema": {"type": "object"}},
+]
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    method, params = message["method"], message.get("params", {})
+    answer: dict[str, object] = {}
+    if method == "initialize":
+        info = {"name": "t", "version": "1"}
+        version = params["protocolVersion"]
+        answer = {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}}
+    elif method == "tools/list":
+        answer = {"result": {"tools": TOOLS}}
+    elif method == "tools/call" and params["name"] == "add":
+        total = params["arguments"]["a"] + params["arguments"]["b"]
+        answer = {"result": {"content": [{"type": "text", "text": f"sum {total}"}]}}
+    elif method == "tools/call" and params["name"] == "die":
+        sys.exit(1)
+    elif method == "tools/call":
+        continue
+    else:
+        answer = {"error": {"code": -32601, "message": "no"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
