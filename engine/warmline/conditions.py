@@ -25,6 +25,7 @@ CONDITIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "backend.file": "The open file cannot be handed to the native library.",
         "backend.host_missing": "No engine runs for this store.",
         "backend.host_running": "An engine of this version and store runs already.",
+        "backend.host_protocol": "An engine of the same version but of other source is at work for another program.",
         "backend.host_start": "The engine's process does not come up; its log is quoted.",
         "backend.import": "The native library or a package it needs cannot be imported.",
         "backend.internal": "The engine failed in a way that it should not.",

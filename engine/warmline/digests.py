@@ -67,7 +67,7 @@ def open_regular(path: str | Path) -> Iterator[int]:
             "the file does not exist",
             code="artifact.missing",
             file=name,
-            remedy="Check the path in the variant file, or put the file back",
+            remedy="Check its path, or put the file back",
         ) from None
     except (OSError, ValueError) as error:
         raise ArtifactError(
@@ -197,6 +197,13 @@ class DigestCache:
             write_atomically(self.path, json.dumps(data).encode())
 
 
+def private_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for the user alone (0700)."""
+    if not folder.is_dir():
+        private_folder(folder.parent)
+        folder.mkdir(exist_ok=True, mode=0o700)
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that readers see the old bytes or the new ones, never a part; mode 0600, folder 0700.
 
@@ -205,7 +212,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     OSError
         As the operating system gives it; no temporary file is left behind.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(path.parent)
     handle, temporary = tempfile.mkstemp(prefix=path.name + ".", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -17,6 +17,7 @@ from .errors import ArtifactError, ConfigError
 NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 _LARGEST_EXPONENT: Final = 300
 MAX_FILE_BYTES: Final = 1 << 20
+_SHOWN: Final = 80  # characters of a wrong value in its error
 # Windows opens a device by these names, whatever folder or extension they stand with.
 RESERVED_NAMES: Final = frozenset({"con", "prn", "aux", "nul"} | {f"{d}{n}" for d in ("com", "lpt") for n in range(10)})
 
@@ -106,7 +107,7 @@ def parse(data: bytes | str, model: type[F], file: str) -> F:
     """Validate the text of a file; errors as in `load_file`."""
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
-        raw = json.loads(text, parse_float=_number, object_pairs_hook=_no_duplicates)
+        raw = _DECODER.decode(text)
     except _DuplicateKeyError as error:
         raise ConfigError(
             "the key is there twice",
@@ -161,6 +162,9 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
+_DECODER: Final = json.JSONDecoder(parse_float=_number, object_pairs_hook=_no_duplicates)
+
+
 def _as_config_error(error: ValidationError, model: type[FileModel], file: str) -> ConfigError:
     problems = error.errors(include_url=False)
     # An unknown field is the likeliest slip and explains the others (a misspelt name also looks like a missing one).
@@ -181,8 +185,9 @@ def _as_config_error(error: ValidationError, model: type[FileModel], file: str) 
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == NEWER_SCHEMA:
         return ConfigError(message, code="config.newer", file=file, field="schema", remedy="Update Warmline")
+    given = f", not {given!r}" if isinstance(given := first["input"], str) and 0 < len(given) <= _SHOWN else ""
     return ConfigError(
-        message[0].lower() + message[1:] + more,
+        message[0].lower() + message[1:] + given + more,
         code="config.field",
         file=file,
         field=field or None,

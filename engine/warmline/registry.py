@@ -238,7 +238,8 @@ class Store:
             changes.step("built")
             with changes.changing(self.home, f"variant add {variant.name}"):
                 if not (replace and (folder / entry).exists()):
-                    check_free(folder, entry, f"a variant `{backend}/{variant.name}`")
+                    what, instead = f"a variant `{backend}/{variant.name}`", "Write over it with --replace"
+                    check_free(folder, entry, what, instead)
                 self._check_names(variant)
                 changes.step("locked")
                 changes.place(stage / "new", inside(self.home, VARIANTS, backend, entry))

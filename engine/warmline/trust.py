@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from filelock import FileLock
 
-from .digests import is_digest, open_regular, write_atomically
+from .digests import is_digest, open_regular, private_folder, write_atomically
 from .errors import ArtifactError, TrustError
 
 _MOST_BYTES: Final = 16 << 20
@@ -86,7 +86,7 @@ class TrustStore:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self.path.parent)
             with FileLock(str(self.path) + ".lock", timeout=10, mode=0o600):
                 yield
         except (OSError, TimeoutError) as error:

@@ -77,10 +77,18 @@ Scale = Annotated[Decimal, Field(allow_inf_nan=False), AfterValidator(_checked_s
 class Sampling(Model):
     """How tokens are picked. Temperature 0 is greedy: the most probable token, the lowest id on a tie."""
 
-    temperature: Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)] = 0.0
-    top_k: Annotated[int, Field(ge=0, le=1000)] = 40
-    top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.9
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    temperature: Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)] = Field(
+        default=0.0, description="0 takes the most probable token; above it one is drawn, more evenly the higher it is."
+    )
+    top_k: Annotated[int, Field(ge=0, le=1000)] = Field(
+        default=40, description="Draw among so many of the most probable tokens; 0: among all."
+    )
+    top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+        default=0.9, description="Draw among the most probable tokens that together have this probability; 1: all."
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(
+        default=0, description="Begins the random numbers: the same seed draws the same tokens."
+    )
 
 
 class OpenVinoProfile(Model):
@@ -115,8 +123,8 @@ class Profile(Model):
     max_tokens: Annotated[int, Field(ge=1, le=4096)] = Field(
         default=64, description="Most tokens that one completion decodes."
     )
-    sampling: Sampling = Sampling()
-    openvino: OpenVinoProfile = OpenVinoProfile()
+    sampling: Sampling = Field(default=Sampling(), description="How tokens are picked.")
+    openvino: OpenVinoProfile = Field(default=OpenVinoProfile(), description="What OpenVINO alone is told.")
 
 
 class BaseRef(Model):
@@ -162,12 +170,18 @@ class AdapterSpec(Model):
 class VariantFile(FileModel):
     """`variants/<backend>/<name>.json` in the user's store, `.warmline/variants/<name>.json` in a workspace."""
 
-    name: Name
-    backend: Backend = "llama"
-    description: Annotated[str, Field(max_length=1000)] = ""
-    base: BaseRef
-    adapters: Annotated[tuple[AdapterSpec, ...], Field(max_length=16)] = ()
-    profile: Profile = Profile()
+    name: Name = Field(description="What it is selected by; the file is called the same.")
+    backend: Backend = Field(
+        default="llama", description="What runs it: `llama` (llama.cpp) or `openvino` (OpenVINO GenAI)."
+    )
+    description: Annotated[str, Field(max_length=1000)] = Field(
+        default="", description="One line for whoever chooses between variants."
+    )
+    base: BaseRef = Field(description="The base model that it stands on.")
+    adapters: Annotated[tuple[AdapterSpec, ...], Field(max_length=16)] = Field(
+        default=(), description="LoRA adapters that act on the base together, none to sixteen."
+    )
+    profile: Profile = Field(default=Profile(), description="How it is prompted and run.")
 
     @model_validator(mode="after")
     def _unlike_names(self) -> VariantFile:
@@ -200,8 +214,10 @@ class Overrides(Model):
 class WorkspaceFile(FileModel):
     """`.warmline/config.json`: which variant this workspace works with."""
 
-    variant: Annotated[str, Field(pattern=r"^((llama|openvino)/)?[a-z0-9][a-z0-9._-]{0,63}$")]
-    overrides: Overrides = Overrides()
+    variant: Annotated[str, Field(pattern=r"^((llama|openvino)/)?[a-z0-9][a-z0-9._-]{0,63}$")] = Field(
+        description="The variant to work with: its name, or backend/name where both backends have one."
+    )
+    overrides: Overrides = Field(default=Overrides(), description="What changes of that variant here.")
 
 
 def json_schema(kind: str) -> dict[str, Any]:

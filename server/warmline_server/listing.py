@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -27,12 +28,17 @@ UNAPPROVED = "not approved"
 
 @dataclass(frozen=True, slots=True)
 class AdapterPart:
-    """An adapter of a variant: its scale as written, and who vouches for it."""
+    """An adapter of a variant: its scale, and who vouches for it.
+
+    `scale` is what acts: of the variant that a workspace selects, as the workspace's file overrides it; `written` is
+    then what the variant's own file says, else None.
+    """
 
     name: str
     scale: str
     trust: str
     digest: str | None = None
+    written: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,12 @@ class Row:
         base = f"{self.base} ({self.merged_from})" if self.merged_from else self.base
         return f"{base} -> {parts}" if parts else base
 
+    @property
+    def overridden(self) -> str:
+        """``adapter@scale (its own: scale)`` for each that the workspace's file overrides; empty without any."""
+        changed = (one for one in self.adapters if one.written is not None)
+        return ", ".join(f"{one.name}@{one.scale} (its own: {one.written})" for one in changed)
+
     def as_json(self) -> dict[str, Any]:
         """Return it for programs."""
         return {
@@ -78,7 +90,9 @@ class Row:
             "selected": self.selected,
             "base": self.base or None,
             "merged_from": self.merged_from,
-            "adapters": [{"name": a.name, "scale": a.scale, "trust": a.trust} for a in self.adapters],
+            "adapters": [
+                {"name": a.name, "scale": a.scale, "written": a.written, "trust": a.trust} for a in self.adapters
+            ],
             "kind": self.kind,
             "trust": self.trust or None,
             "description": self.description,
@@ -93,29 +107,35 @@ class Row:
         if self.error is not None:
             what = f"{self.error.field}: {self.error.message}" if self.error.field else self.error.message
             return [mark, name, (what, "red"), "broken", "", self.found.backend, where]
-        trust: Cell = (self.trust, "yellow" if _weakness(self.trust) > 1 else "")
+        standing = self.trust
+        trust: Cell = (standing, "yellow" if _weakness(standing) > 1 else "")
         return [mark, name, self.made_of, self.kind, trust, self.found.backend, where]
 
 
 def list_rows(home: Path, workspace: Workspace | None) -> list[Row]:
     """List what can be selected; a broken file is in the list, with what is wrong with it."""
     reader = _Reader(Store(home))
-    selected = _selected(home, workspace)
+    selected, scales = _selected(reader.store, workspace)
     rows = []
     for found in reader.store.variants(workspace):
-        chosen = selected in (found.name, f"{found.backend}/{found.name}")
+        chosen = found == selected
         try:
-            rows.append(reader.row(found, chosen))
+            rows.append(reader.row(found, chosen, scales if chosen else {}))
         except WarmlineError as error:
             rows.append(Row(found, chosen, error=error))
     return rows
 
 
-def _selected(home: Path, workspace: Workspace | None) -> str | None:
+def _selected(store: Store, workspace: Workspace | None) -> tuple[Found | None, Mapping[str, Decimal]]:
+    """Return what is selected here, and the scales that the workspace's file gives it."""
     try:
-        return workspace.load().variant if workspace else default_variant(home)
+        if workspace is None:
+            name = default_variant(store.home)
+            return (store.find(name) if name else None), {}
+        chosen = workspace.load()
+        return store.find(chosen.variant, workspace), chosen.overrides.scales
     except WarmlineError:
-        return None  # a broken workspace file is what `status` reports; the list still helps to mend it
+        return None, {}  # a broken workspace file is what `status` reports; the list still helps to mend it
 
 
 class _Reader:
@@ -135,23 +155,31 @@ class _Reader:
         except WarmlineError:
             return set()  # approvals that cannot be read approve nothing; `doctor` says so
 
-    def row(self, found: Found, selected: bool) -> Row:
-        """Read one variant; raises `WarmlineError` for one that cannot be used as it is written."""
+    def row(self, found: Found, selected: bool, scales: Mapping[str, Decimal]) -> Row:
+        """Read one variant, with other scales for some adapters.
+
+        Raises `WarmlineError` for one that cannot be used as it is written.
+        """
         file = load_file(found.path, VariantFile)
         base = file.base
-        merged, trust, digest = None, "user", base.digest
+        merged, trust, digest, source = None, "user", base.digest, None
         name = base.name or (base.path or base.package or "").replace("\\", "/").rpartition("/")[2].rpartition(":")[2]
         if base.installed:
             model = self._model(file.backend, base.name or "")
-            merged, digest = model.merged_from, model.digest
+            merged, digest, source = model.merged_from, model.digest, model.source_digest
             trust = trust_label(model.catalog, verified=True)
         if found.workspace and base.package is None and digest not in self._approved:
             trust = UNAPPROVED
-        adapters = tuple(self._part(found, file.backend, spec, digest) for spec in file.adapters)
+        adapters = tuple(
+            _rescaled(self._part(found, file.backend, spec, digest, source), scales.get(spec.name))
+            for spec in file.adapters
+        )
         name = name.removesuffix(".gguf").lower()
         return Row(found, selected, name, merged, trust, digest, adapters, file.description)
 
-    def _part(self, found: Found, backend: str, spec: AdapterSpec, base_digest: str | None) -> AdapterPart:
+    def _part(
+        self, found: Found, backend: str, spec: AdapterSpec, base_digest: str | None, source_digest: str | None
+    ) -> AdapterPart:
         record: AdapterRecord | None = None
         if spec.path is None:
             key = (backend, spec.name)
@@ -160,7 +188,7 @@ class _Reader:
             record = self._adapters[key]
         else:
             record = self._beside(found, spec)
-        tied = record is not None and base_digest is not None and record.base.digest == base_digest
+        tied = record is not None and record.base.means(base_digest, source_digest)
         catalog = record.catalog if record is not None and spec.path is None else ""  # a file's own word is no trust
         trust = trust_label(catalog, verified=tied)
         digest = spec.digest or (record.digest if record else None)
@@ -181,6 +209,10 @@ class _Reader:
         except WarmlineError:
             return None
         return record if spec.digest in (None, record.digest) else None
+
+
+def _rescaled(part: AdapterPart, scale: Decimal | None) -> AdapterPart:
+    return part if scale is None else replace(part, scale=_scale(scale), written=part.scale)
 
 
 def _weakness(trust: str) -> int:

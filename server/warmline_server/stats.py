@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal
 from filelock import FileLock
 from filelock import Timeout as LockTimeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from warmline.digests import open_regular, write_atomically
+from warmline.digests import open_regular, private_folder, write_atomically
 from warmline.errors import WarmlineError
 
 STATS_FILE: Final = "stats.json"
@@ -97,7 +97,7 @@ class Stats:
         if not counted:
             return True
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self._path.parent)
             with FileLock(str(self._path) + ".lock", timeout=_LOCK_SECONDS, mode=0o600):
                 ledger = load(self._path.parent)
                 for variant, tally in counted.items():

@@ -78,7 +78,7 @@ def test_every_answer_is_a_fresh_pipelines(openvino_base: Path, tmp_path: Path) 
     finally:
         engine.close()
     assert reused > 0
-    fresh = Engine()
+    fresh = Engine(effects=engine.effects)
     try:
         for identity, of in asked.items():
             for prompt in [prompt for known, prompt in answers if known == identity]:

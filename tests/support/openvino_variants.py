@@ -14,6 +14,7 @@ from warmline.backends.openvino import OpenVinoBackend
 from warmline.digests import DigestCache
 from warmline.errors import WarmlineError
 from warmline.filemodel import Backend
+from warmline.host.effects import Effects
 from warmline.host.service import EngineService
 from warmline.host.wire import ChatRequest, ChatTurn, CompletionRequest, Done, Event, Started
 from warmline.kv.pool import ContextPool
@@ -76,14 +77,26 @@ class Heard:
 
 
 class Engine:
-    """Both backends in one service, as in the engine host."""
+    """Both backends in one service, as in the engine host.
 
-    def __init__(self, *, warm_pipelines: int = 1) -> None:
+    Parameters
+    ----------
+    effects
+        What adapters were measured to change; each that is not in there takes a pipeline to measure.
+    """
+
+    def __init__(self, *, warm_pipelines: int = 1, effects: Effects | None = None) -> None:
         digests = DigestCache()
+        self.effects = Effects() if effects is None else effects
         self.openvino = OpenVinoBackend(digests, warm_pipelines=warm_pipelines)
         self.pool = ContextPool(max_live=4)
         self.service = EngineService(
-            LlamaBackend(digests), digests, lambda _digest: True, openvino=self.openvino, pool=self.pool
+            LlamaBackend(digests),
+            digests,
+            lambda _digest: True,
+            openvino=self.openvino,
+            pool=self.pool,
+            effects=self.effects,
         )
 
     def ask(self, of: ResolvedVariant, prefix: str, document: str = "d", **more: Any) -> Heard:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
+import traceback
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Any, Final, Protocol
 
 import grpc
+from pydantic import BaseModel, ValidationError
 
 from ..errors import BackendError, WarmlineError
 from .rpc import MAX_MESSAGE, SERVICE, decoder, encode
@@ -17,6 +20,11 @@ from .wire import Ask, ChatRequest, CompletionRequest, Done, ErrorInfo, Event, T
 GENERATE: Final = "Generate"
 _read_ask = decoder(Ask)
 _read_tell = decoder(Tell)
+_log = logging.getLogger(__name__)
+
+
+class _Numbered(BaseModel):
+    number: int = 0
 
 
 class CallEnded(Exception):
@@ -86,7 +94,7 @@ class ClientCall:
                     running = False
                     raise CallEnded(self._cause)
                 if tell.error is not None:
-                    running = False
+                    running = tell.number != number  # else it may still run: what was told of it could not be read
                     raise WarmlineError.from_dict(tell.error.model_dump())
                 running = not isinstance(tell.events[-1], Done)
                 for event in tell.events:
@@ -111,10 +119,7 @@ class ClientCall:
     async def _read(self) -> None:
         try:
             async for data in self._call:
-                tell = _read_tell(data)
-                queue = self._answers.get(tell.number)
-                if queue is not None:
-                    queue.put_nowait(tell)
+                self._pass_on(data)
         except grpc.aio.AioRpcError as error:
             self._cause = error
         finally:
@@ -124,6 +129,23 @@ class ClientCall:
             for queue in self._answers.values():
                 queue.put_nowait(None)
             self._ended()
+
+    def _pass_on(self, data: bytes) -> None:
+        """Give a message to whom it is for; an error of which nobody can say whose it is, to all who wait."""
+        number = 0
+        try:
+            tell = _read_tell(data)
+            number = tell.number
+        except WarmlineError as error:
+            number = _number_of(data)
+            tell = Tell(number=0, error=ErrorInfo(**error.to_dict()))
+        if number:
+            queue = self._answers.get(number)
+            if queue is not None:
+                queue.put_nowait(tell)
+        elif tell.error is not None:
+            for queue in self._answers.values():
+                queue.put_nowait(tell)
 
 
 class HostCall:
@@ -170,8 +192,11 @@ class HostCall:
     def _take(self, data: bytes) -> None:
         try:
             ask = _read_ask(data)
-        except WarmlineError as error:  # whose it was, nobody knows: number 0 is nobody's
-            self._tell(Tell(number=0, error=ErrorInfo(**error.to_dict())))
+        except WarmlineError as error:
+            number = _number_of(data)
+            if number in self._running:  # it was to be ended, or its successor would never hear of the error
+                self._running[number].cancel()
+            self._tell(Tell(number=number, error=ErrorInfo(**error.to_dict())))
             return
         request = ask.complete or ask.chat
         running = self._running.get(ask.number)
@@ -196,13 +221,15 @@ class HostCall:
                         self._tell(Tell(number=number, events=tuple(events)))
                         ended = isinstance(events[-1], Done)
                 if not ended:  # else the client would wait for ever
-                    raise BackendError(
-                        "the engine stopped telling about a generation before its end",
-                        code="backend.internal",
-                        remedy="Report this with the log; ask again",
-                    )
+                    raise _internal("the engine stopped telling about a generation before its end")
             except WarmlineError as error:
                 self._tell(Tell(number=number, error=ErrorInfo(**error.to_dict())))
+            except Exception as error:  # whatever it is, the client must not wait for ever
+                name = type(error).__name__
+                # Where, not what: an exception's text may hold document text.
+                _log.error("a generation failed: %s\n%s", name, "".join(traceback.format_tb(error.__traceback__)))
+                fault = _internal(f"the engine failed with an unexpected {name}")
+                self._tell(Tell(number=number, error=ErrorInfo(**fault.to_dict())))
 
     def _tell(self, tell: Tell) -> None:
         self._tells.put_nowait(encode(tell))
@@ -215,3 +242,15 @@ def too_large() -> BackendError:
         code="backend.message_size",
         remedy="Send less text",
     )
+
+
+def _internal(message: str) -> BackendError:
+    return BackendError(message, code="backend.internal", remedy="Report this with the log; ask again")
+
+
+def _number_of(data: bytes) -> int:
+    """Read the number out of a message that is otherwise malformed; 0 where it has none."""
+    try:
+        return max(_Numbered.model_validate_json(data).number, 0)
+    except ValidationError:
+        return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import logging.handlers
 import os
@@ -17,10 +18,11 @@ from typing import Final
 import grpc
 from filelock import FileLock, Timeout
 
+from ..digests import private_folder
 from ..errors import BackendError, WarmlineError
 from .paths import HostPaths, host_paths
 from .rpc import CHANNEL_OPTIONS, decoder, encode, one_answer
-from .wire import Empty, HostInfo
+from .wire import Empty, HostInfo, State, StatusRequest, protocol
 
 # glibc keeps freed blocks below its growing threshold: contexts and snapshots that come and go would add up. With a
 # fixed threshold they go back to the system (soak: 890 MB flat instead of 1,058 MB).
@@ -45,6 +47,8 @@ async def info(paths: HostPaths, seconds: float = 2.0) -> HostInfo | None:
 async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metrics_port: int | None = None) -> HostInfo:
     """Return the running host, started if there is none; clients that race start one.
 
+    A host that speaks another protocol, as one of other source with the same version may, is ended and replaced.
+
     Parameters
     ----------
     metrics_port
@@ -53,10 +57,11 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
     Raises
     ------
     BackendError
-        ``backend.host_start``: it does not come up; the message quotes its log.
+        ``backend.host_start``: it does not come up; the message quotes its log. ``backend.host_protocol``: the host
+        that runs speaks another protocol, and is at work for somebody.
     """
     deadline = time.monotonic() + seconds
-    running = await info(paths)
+    running = await _ours(paths, 2.0)
     if running is not None:
         return running
     lock = FileLock(paths.spawn_lock, timeout=0)
@@ -66,9 +71,9 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
             if process is None:
                 with contextlib.suppress(Timeout):
                     lock.acquire()
-                    if await info(paths, 0.5) is None:
+                    if await _made_way(paths):
                         process = _spawn(paths, metrics_port)
-            running = await info(paths, 0.5)
+            running = await _ours(paths, 0.5)
             if running is not None:
                 return running
             if process is not None and process.poll() is not None:
@@ -86,6 +91,41 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
         file=str(paths.log),
         remedy="Read the log: warmline engine logs",
     )
+
+
+async def _ours(paths: HostPaths, seconds: float) -> HostInfo | None:
+    found = await info(paths, seconds)
+    return found if found is not None and found.protocol == protocol() else None
+
+
+async def _made_way(paths: HostPaths) -> bool:
+    """Tell whether a host may be started: none answers, or one was ended that speaks another protocol.
+
+    To be called with the spawn lock held: else it could end the host that somebody started in the meantime.
+    """
+    found = await info(paths, 0.5)
+    if found is None or found.protocol == protocol():
+        return found is None
+    if await _is_at_work(paths):
+        raise BackendError(
+            "an engine of the same version but of other source runs, and is at work for another program",
+            code="backend.host_protocol",
+            file=str(paths.socket),
+            remedy="Ask again when it has finished, or end it: warmline engine stop",
+        )
+    await asyncio.to_thread(stop, paths)
+    return True
+
+
+async def _is_at_work(paths: HostPaths) -> bool:
+    # Of the answer only the state is read: the rest may be what the two sides differ in.
+    async with grpc.aio.insecure_channel(paths.address, options=CHANNEL_OPTIONS) as channel:
+        try:
+            answer: bytes = await one_answer(channel, "Status")(encode(StatusRequest()), timeout=2.0)
+            status = json.loads(answer)
+        except (grpc.aio.AioRpcError, ValueError):
+            return False
+    return isinstance(status, dict) and status.get("state") in (State.LOADING, State.BUSY, State.SWITCHING)
 
 
 def stop(paths: HostPaths, seconds: float = 10.0) -> bool:
@@ -118,7 +158,7 @@ _METRICS_PORT: Final = "WARMLINE_METRICS_PORT"
 
 
 def _spawn(paths: HostPaths, metrics_port: int | None) -> subprocess.Popen[bytes]:
-    paths.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(paths.log.parent)
     asked = {} if metrics_port is None else {_METRICS_PORT: str(metrics_port)}
     with open(paths.log, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as log:
         return subprocess.Popen(

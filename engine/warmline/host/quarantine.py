@@ -18,7 +18,7 @@ from typing import Final, TextIO
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..digests import short, write_atomically
+from ..digests import private_folder, short, write_atomically
 from ..identity import Identity
 
 LIMIT: Final = 2
@@ -65,7 +65,7 @@ class CrashLedger:
 
     def open(self) -> list[Suspect]:
         """Count what the last host left behind, begin to watch this process, and return whom it blamed."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self._folder)
         blamed = self._settle()
         self._file = self._trace.open("w", encoding="utf-8")
         faulthandler.enable(self._file)

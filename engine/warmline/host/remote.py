@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -16,7 +17,7 @@ from ..errors import BackendError, WarmlineError
 from ..variant import ResolvedVariant
 from .calls import CallEnded, ClientCall, too_large
 from .paths import HostPaths, host_paths
-from .process import ensure_running
+from .process import ensure_running, info
 from .rpc import CHANNEL_OPTIONS, decoder, encode, error_from_details, many_answers, one_answer
 from .wire import (
     ChatRequest,
@@ -33,6 +34,7 @@ from .wire import (
     StatusRequest,
     VariantRequest,
     VariantStatus,
+    protocol,
 )
 
 # After this many starts within the window the next one waits, twice as long each time.
@@ -119,8 +121,17 @@ class RemoteEngine:
             await self._until_there()
 
     async def _until_there(self) -> None:
-        # A watcher starts no host: it waits for whoever needs one. The socket appears in another process.
-        while not self._paths.socket.exists():  # noqa: ASYNC110
+        # A watcher starts no host, and ends none that speaks another protocol: it waits for whoever needs one. Each
+        # socket is asked once, since asking keeps a host from leaving.
+        asked: tuple[int, int] | None = None
+        while True:
+            with contextlib.suppress(OSError):
+                status = os.stat(self._paths.socket)
+                if (status.st_ino, status.st_mtime_ns) != asked:
+                    asked = (status.st_ino, status.st_mtime_ns)
+                    found = await info(self._paths)
+                    if found is None or found.protocol == protocol():
+                        return
             await asyncio.sleep(_RECONNECT_SECONDS)
 
     async def close(self) -> None:

@@ -48,7 +48,7 @@ def malformed(error: ValidationError) -> BackendError:
         f"malformed message: {first['msg']}",
         code="backend.message",
         field=field or None,
-        remedy="Use the same version of Warmline on both sides",
+        remedy="End the engine, which is of another version: `warmline engine stop`; the next request starts it anew",
     )
 
 

@@ -33,6 +33,7 @@ from .wire import (
     StopRequest,
     VariantRequest,
     VariantStatus,
+    protocol,
 )
 
 IDLE_SECONDS: Final = 15 * 60.0
@@ -230,6 +231,7 @@ class EngineHost:
             started_at=self._started_at,
             requests=self._requests,
             metrics_port=self._metrics_port,
+            protocol=protocol(),
         )
 
     async def _stopping(self, _request: StopRequest) -> Empty:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import json
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import models_json_schema
 
 from ..capacity import Capacity
 from ..variant import ResolvedVariant
@@ -133,7 +137,13 @@ class Empty(Message):
 
 
 class HostInfo(Message):
-    """Which engine host answers; `metrics_port` is that of its Prometheus endpoint on 127.0.0.1, 0 without one."""
+    """Which engine host answers; `metrics_port` is that of its Prometheus endpoint on 127.0.0.1, 0 without one.
+
+    `protocol` is the host's `protocol()`, empty where it has none yet. Unknown fields are ignored, unlike elsewhere: it
+    is by this message that hosts and clients that differ find out.
+    """
+
+    model_config = ConfigDict(extra="ignore")
 
     pid: int
     version: str
@@ -141,6 +151,7 @@ class HostInfo(Message):
     started_at: str
     requests: int
     metrics_port: int = 0
+    protocol: str = ""
 
 
 class StopRequest(Message):
@@ -220,7 +231,7 @@ class Ask(Message):
 class Tell(Message):
     """What the host says of the generation `number`: events that became known together, in order, or its error.
 
-    Number 0 is no generation's: a message could not be read.
+    Number 0 is no generation's: a message could not be read, not even whose it is, so all who wait get the error.
     """
 
     number: int
@@ -314,3 +325,11 @@ class EngineStatus(Message):
     active: VariantStatus | None = None
     last: LastRequest | None = None
     error: ErrorInfo | None = None
+
+
+@functools.cache
+def protocol() -> str:
+    """Return a short digest of all messages: two programs understand each other when theirs are equal."""
+    models = sorted((model for model in Message.__subclasses__() if model.__module__ == __name__), key=str)
+    _, schemas = models_json_schema([(model, "validation") for model in models])
+    return hashlib.sha256(json.dumps(schemas, sort_keys=True).encode()).hexdigest()[:16]

@@ -40,29 +40,29 @@ class FimTokens(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    prefix: _TokenText
-    suffix: _TokenText
-    middle: _TokenText | None = None
+    prefix: _TokenText = Field(description="The token before the text that is left of the cursor.")
+    suffix: _TokenText = Field(description="The token before the text that is right of the cursor.")
+    middle: _TokenText | None = Field(
+        default=None, description="The token after which the middle is written; absent where the format has none."
+    )
 
 
 class FimProfile(BaseModel):
-    """The profile's ``fim`` section.
-
-    Parameters
-    ----------
-    order
-        None leaves the order to the recognised family. ``prefix-only`` forces plain continuation.
-    tokens
-        Sentinel texts; when given, they win over the base's metadata and vocabulary.
-    stops
-        Additional tokens that end the middle: ids, or texts which are one token each.
-    """
+    """How the base is asked to fill in the middle; what is absent is found by itself."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    order: FimOrder | None = None
-    tokens: FimTokens | None = None
-    stops: tuple[_TokenText | _TokenId, ...] = ()
+    order: FimOrder | None = Field(
+        default=None,
+        description="Which part comes first; absent: as the recognised family does. `prefix-only` forces plain "
+        "continuation.",
+    )
+    tokens: FimTokens | None = Field(
+        default=None, description="Texts of the sentinel tokens; they win over the base's metadata and vocabulary."
+    )
+    stops: tuple[_TokenText | _TokenId, ...] = Field(
+        default=(), description="More tokens that end the middle: ids, or texts that are one token each."
+    )
 
 
 @dataclass(frozen=True)

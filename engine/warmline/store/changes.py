@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from ..digests import private_folder as private_folder
 from ..errors import StoreError, WarmlineError
 
 LOCK_FILE: Final = "store.lock"
@@ -170,13 +171,6 @@ def write_file(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def private_folder(folder: Path) -> None:
-    """Make a folder and those above it that are missing, for the user alone (0700)."""
-    if not folder.is_dir():
-        private_folder(folder.parent)
-        folder.mkdir(exist_ok=True, mode=0o700)
 
 
 def place(new: Path, target: Path) -> None:

@@ -23,13 +23,21 @@ def variant_files(home: Path, workspace: Workspace | None) -> list[Found]:
     """See `registry.Store.variants`."""
     found: dict[tuple[str, str], Found] = {}
     if workspace is not None:
-        for path in sorted((workspace.root / WORKSPACE_FOLDER / VARIANTS).glob("*.json")):
+        for path in _json_files(workspace.root / WORKSPACE_FOLDER / VARIANTS):
             backend = _backend_of(path)
             found.setdefault((backend, path.stem), Found(path.stem, backend, path, True))
     for backend in BACKENDS:
-        for path in sorted((home / VARIANTS / backend).glob("*.json")):
+        for path in _json_files(home / VARIANTS / backend):
             found.setdefault((backend, path.stem), Found(path.stem, backend, path, False))
     return list(found.values())
+
+
+def _json_files(folder: Path) -> list[Path]:
+    # Names are sorted, not paths: comparing those takes as long as reading the files.
+    try:
+        return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(".json")]
+    except OSError:
+        return []
 
 
 def find_variant(home: Path, name: str, workspace: Workspace | None, asked_in: str | None) -> Found:

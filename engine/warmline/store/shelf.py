@@ -64,8 +64,11 @@ def inside(home: Path, *parts: str) -> Path:
     return Path(path)
 
 
-def check_free(folder: Path, entry: str, what: str) -> None:
-    """Refuse a name that is taken, also by one that differs only in capitals: some file systems take both for one."""
+def check_free(folder: Path, entry: str, what: str, instead: str = "Remove it first") -> None:
+    """Refuse a name that is taken, also by one that differs only in capitals: some file systems take both for one.
+
+    `what` has that name, with its article; `instead` is what a person may do about the one that is there.
+    """
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -73,7 +76,7 @@ def check_free(folder: Path, entry: str, what: str) -> None:
     for found in names:
         if found == entry:
             message = f"there is already {what}"
-            remedy = "Remove it first, or choose another name"
+            remedy = f"{instead}, or choose another name"
             raise StoreError(message, code="store.exists", file=str(folder / found), remedy=remedy)
         if found.casefold() == entry.casefold():
             message = f"`{found}` is there, and differs only in capitals"

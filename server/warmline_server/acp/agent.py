@@ -183,9 +183,13 @@ class Agent:
 
     async def set_config_option(self, request: _SetOption, _call: Call) -> Json:
         """Change an option and answer with all of them."""
-        live = self._session(request.session_id)
-        await live.choose(request.config_id, request.value)
-        return {"configOptions": live.options()}
+        return {"configOptions": await self.choose(request.session_id, request.config_id, request.value)}
+
+    async def choose(self, session_id: str, option: str, value: str) -> list[Json]:
+        """Change an option of a session and give all of them."""
+        live = self._session(session_id)
+        await live.choose(option, value)
+        return live.options()
 
     async def cancel(self, request: CancelNotification, _call: Call) -> None:
         """Cancel a session's turn; one that is not open has none."""

@@ -39,6 +39,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Install an adapter: checked against its base, converted where the backend needs it, and copied."""
+    from warmline.digests import short
     from warmline.registry import Store, warmline_home
 
     from .amounts import bar
@@ -56,6 +57,9 @@ def add(
     output.note(
         cell(f"Installed {record.backend}/{record.name}: rank {record.rank}{factor}, {record.pairs} weights, {trust}")
     )
+    if record.base.digest:
+        said = f"Made for {record.base.name or 'a base'} ({short(record.base.digest)}), says adapter.json beside it."
+        output.note(cell(said, "dim"))
     if record.unverified:
         output.note(cell("Unverified: nothing ties it to this very base but its shapes.", "yellow"))
     fitting = f"{record.backend}/{record.checked_base.name}"

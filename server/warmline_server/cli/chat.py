@@ -1,9 +1,12 @@
-"""`warmline chat`: one turn with a variant, streamed."""
+"""`warmline chat`: a conversation with the agent in the terminal; with a message, one turn with the bare variant."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -13,15 +16,28 @@ from .options import Json, variant_names
 from .output import Output, cell, visible
 
 if TYPE_CHECKING:
-    from warmline.host.wire import Done, Started
+    from warmline.host.wire import Started
     from warmline.variant import ResolvedVariant
 
 _MAX_MESSAGE: Final = 1 << 20  # characters: far more than any context holds, far less than a request may be
 
+REPEATS: Final = "repeats"
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A whole answer, and how it ended; of one that was stopped the engine does not tell the number of tokens."""
+
+    text: str
+    outcome: str
+    predicted_tokens: int | None
+    total_ms: float
+
 
 def command(
     message: Annotated[
-        str | None, typer.Argument(help="What to say; without it, or as -, it is read from stdin.")
+        str | None,
+        typer.Argument(help="What to say; as -, it is read from stdin. Without it, in a terminal, a conversation."),
     ] = None,
     variant: Annotated[
         str | None, typer.Option(help="A variant instead of the one selected here.", autocompletion=variant_names)
@@ -30,31 +46,53 @@ def command(
     max_tokens: Annotated[int, typer.Option(min=1, max=65536, help="Most tokens of the answer.")] = 512,
     as_json: Json = False,
 ) -> None:
-    """Say one thing to the variant selected here, and print its answer as it comes.
+    """Talk to the variant selected here, as an agent with tools; or say one thing and print the answer as it comes.
 
-    JSON: `text` is the whole answer; `reason` says how warm the KV was; `outcome` how the answer ended.
+    In a conversation Ctrl-C ends a turn, Ctrl-D the conversation; /help shows its commands.
+
+    JSON: `text` is the whole answer; `reason` says how warm the KV was; `outcome` how the answer ended: `stop` (the
+    model's own end), `length` (--max-tokens), or `repeats` (it went round in circles and was stopped).
     """
     import asyncio  # not at the top: it is a tenth of what `warmline --help` takes
 
     from .selection import select
 
     output = Output(as_json)
+    if message is None and not as_json and system is None and sys.stdin.isatty():
+        _converse(output, variant, max_tokens)
+        return
     text = _message(message)
     selection = select(Path.cwd(), variant)
-    started, done = asyncio.run(_turn(output, selection.variant, text, system, max_tokens))
+    started, answer = asyncio.run(_turn(output, selection.variant, text, system, max_tokens))
     if as_json:
-        output.json(_result(selection.variant.name, started, done))
+        output.json(_result(selection.variant.name, started, answer))
     elif started is not None:
         from warmline.host.wire import reused_words
 
         output.note(
             cell(
                 f"{selection.variant.name} {started.identity.removeprefix('sha256:')[:12]} | "
-                f"{done.predicted_tokens} tokens ({done.outcome}) | {reused_words(started)} | "
-                f"first token {started.ttft_ms:.0f} ms, all {done.total_ms:.0f} ms",
+                f"{_ended(answer)} | {reused_words(started)} | "
+                f"first token {started.ttft_ms:.0f} ms, all {answer.total_ms:.0f} ms",
                 "dim",
             )
         )
+
+
+def _converse(output: Output, name: str | None, max_tokens: int) -> None:
+    from warmline.host.client import connect
+    from warmline.registry import warmline_home
+
+    from ..acp.agent import Agent
+    from ..acp.options import exact_name
+    from ..acp.terminal import converse
+    from ..acp.turns import Limits
+    from .selection import select
+
+    selected = select(Path.cwd(), name).variant  # says at once where nothing is selected, and how to mend it
+    home = warmline_home()
+    agent = Agent(home, lambda: connect(home), Limits(step_tokens=max_tokens))
+    converse(agent, output, Path.cwd(), exact_name(selected) if name else None)
 
 
 def _message(given: str | None) -> str:
@@ -72,10 +110,11 @@ def _message(given: str | None) -> str:
 
 async def _turn(
     output: Output, variant: ResolvedVariant, text: str, system: str | None, max_tokens: int
-) -> tuple[Started | None, Done]:
+) -> tuple[Started | None, _Answer]:
     from warmline.errors import BackendError
     from warmline.host.wire import ChatRequest, ChatTurn, Delta, Done, Started
 
+    from ..repetition import circles
     from .session import engine
 
     turns = [ChatTurn(role="system", content=system)] if system else []
@@ -87,18 +126,30 @@ async def _turn(
         max_tokens=max_tokens,
     )
     started: Started | None = None
+    began, said = time.perf_counter(), ""
     async with engine(output) as client:
         with output.working(f"Loading {variant.name}"):
             await client.load(variant)
-        async for event in client.chat(request):
-            if isinstance(event, Started):
-                started = event
-            elif isinstance(event, Delta):
-                _stream(output, event.text)
-            elif isinstance(event, Done):
-                _stream(output, "\n")
-                return started, event
+        async with contextlib.aclosing(client.chat(request)) as events:  # type: ignore[type-var]
+            async for event in events:
+                if isinstance(event, Started):
+                    started = event
+                elif isinstance(event, Delta):
+                    _stream(output, event.text)
+                    said += event.text
+                    if circles(said):
+                        _stream(output, "\n")
+                        return started, _Answer(said, REPEATS, None, (time.perf_counter() - began) * 1000)
+                elif isinstance(event, Done):
+                    _stream(output, "\n")
+                    return started, _Answer(event.text, str(event.outcome), event.predicted_tokens, event.total_ms)
     raise BackendError("the answer has no end", code="backend.crashed", remedy="Ask again")
+
+
+def _ended(answer: _Answer) -> str:
+    if answer.outcome == REPEATS:
+        return "stopped: it only repeated itself (repeats)"
+    return f"{answer.predicted_tokens} tokens ({answer.outcome})"
 
 
 def _stream(output: Output, text: str) -> None:
@@ -107,17 +158,17 @@ def _stream(output: Output, text: str) -> None:
         output.stdout.flush()
 
 
-def _result(variant: str, started: Started | None, done: Done) -> dict[str, Any]:
+def _result(variant: str, started: Started | None, answer: _Answer) -> dict[str, Any]:
     return {
         "variant": variant,
         "identity": started.identity if started else None,
-        "text": done.text,
-        "outcome": str(done.outcome),
+        "text": answer.text,
+        "outcome": answer.outcome,
         "reason": started.reason if started else None,
         "prompt_tokens": started.prompt_tokens if started else 0,
         "reused_tokens": started.reused_tokens if started else 0,
         "reused_estimated": started.reused_estimated if started else False,
-        "predicted_tokens": done.predicted_tokens,
+        "predicted_tokens": answer.predicted_tokens,
         "ttft_ms": round(started.ttft_ms, 3) if started else None,
-        "total_ms": round(done.total_ms, 3),
+        "total_ms": round(answer.total_ms, 3),
     }

@@ -71,24 +71,32 @@ def get(key: _Key, as_json: Json = False) -> None:
 @app.command("set")
 def set_value(
     key: _Key,
-    value: Annotated[str | None, typer.Argument(help="What it becomes.", autocompletion=_values)] = None,
-    unset: Annotated[bool, typer.Option("--unset", help="Back to its default.")] = False,
+    value: Annotated[str, typer.Argument(help="What it becomes.", autocompletion=_values)],
     as_json: Json = False,
 ) -> None:
     """Change one setting; the engine reads its own when it starts."""
     from warmline.registry import Store, warmline_home
+
+    if key == "default-variant":
+        Store(warmline_home()).find(value)  # a name that is nobody's is refused now, not at the next keystroke
+    _change(Output(as_json), key, value)
+
+
+@app.command("unset")
+def unset(key: _Key, as_json: Json = False) -> None:
+    """Put one setting back to its default."""
+    _change(Output(as_json), key, None)
+
+
+def _change(output: Output, key: str, value: str | None) -> None:
+    from warmline.registry import warmline_home
     from warmline.settings import change_setting
 
-    if (value is None) != unset:
-        raise typer.BadParameter("give a value, or --unset")
-    output = Output(as_json)
-    home = warmline_home()
-    if key == "default-variant" and value is not None:
-        Store(home).find(value)  # a name that is nobody's is refused now, not at the next keystroke
-    settings = change_setting(home, key, value)
-    if as_json:
-        output.json({key: settings.by_name()[key]})
+    now = change_setting(warmline_home(), key, value).by_name()[key]
+    if output.as_json:
+        output.json({key: now})
         return
-    output.note(cell(f"{key} is {settings.by_name()[key]}" if value is not None else f"{key} is unset"))
+    back = "" if now is None else f", back to {now}"
+    output.note(cell(f"{key} is {now}" if value is not None else f"{key} is unset{back}"))
     if key not in ("default-variant", "download-path"):
         output.note(cell("A running engine goes on as it is: warmline engine stop", "dim"))

@@ -31,6 +31,7 @@ _FIELDS: Final = {
     "bos": "first token",
     "fim": "prompt format",
 }
+_PIPED: Final = 110
 _FOLD: Final = "  \u21b3 "
 
 
@@ -63,7 +64,7 @@ def command(
     Shows texts side by side, times, reused tokens and where everything came from. For each prompt every variant
     completes the file as it is opened, then after one more key, and at last the first variant is asked again (A, B,
     A). For people, the same variants are then asked on OpenVINO, if it is installed; its base is imported the first
-    time. JSON: a list of runs of llama.cpp as of `complete --json`, with `prompt`, `file`, `step` and
+    time, which takes some 15 s. JSON: a list of runs of llama.cpp as of `complete --json`, with `prompt`, `file`, `step` and
     `kv`, which is `warm` when at least half of the prompt's tokens were reused, else `cold`.
     """
     output = Output(as_json)
@@ -73,6 +74,8 @@ def command(
     if as_json:
         output.json([run.as_json() for run in runs])
         return
+    from rich.constrain import Constrain
+
     from . import provenance, shipped
 
     output.text("")
@@ -83,7 +86,8 @@ def command(
         output.table(
             cell(f"{number}. {prompt.name}: {prompt.file}:{prompt.at}", "bold"),
             _excerpt(of_prompt[0]),
-            _texts(of_prompt),
+            # Side by side they need an edge, which a pipe has not.
+            Constrain(_texts(of_prompt), None if output.stdout.isatty() else _PIPED),
             _times(of_prompt),
             cell(""),
         )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _NAMES: Final = {"llama": "llama.cpp", "openvino": "OpenVINO"}
 _WARM: Final = "type"
+_IMPORTED: Final = "demo-openvino-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +36,21 @@ class Answers:
 
 def base_folder(output: Output, source: Path) -> Path:
     """Return the demo's base as an OpenVINO model, imported into the store's cache the first time."""
-    from warmline.digests import DigestCache
+    from warmline.digests import DigestCache, private_folder
     from warmline.importing.marks import IMPORTER_VERSION
     from warmline.importing.process import import_gguf, time_limit
     from warmline.registry import warmline_home
 
     home = warmline_home()
     digest = DigestCache(home / "cache" / "digests.json").digest(source)
-    target = home / "cache" / f"demo-openvino-{digest.removeprefix('sha256:')[:16]}-{IMPORTER_VERSION}"
+    target = home / "cache" / f"{_IMPORTED}{digest.removeprefix('sha256:')[:16]}-{IMPORTER_VERSION}"
     if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(target.parent)
+        output.note(cell("Importing the base for OpenVINO: once, some 15 s; `warmline cache purge` removes it", "dim"))
         work = Path(tempfile.mkdtemp(dir=target.parent, prefix="demo-"))
         try:
             seconds = time_limit(source.stat().st_size)
-            with output.working("Importing the base for OpenVINO, once"):
+            with output.working("Importing the base for OpenVINO"):
                 import_gguf(
                     source, work / "out", work, label=str(source), digest=digest, precision="exact", seconds=seconds
                 )
@@ -56,6 +58,11 @@ def base_folder(output: Output, source: Path) -> Path:
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return target
+
+
+def imported(home: Path) -> list[Path]:
+    """List the bases that the demo has imported, the folders of `base_folder`."""
+    return sorted((home / "cache").glob(f"{_IMPORTED}*"))
 
 
 def on_openvino(variant: ResolvedVariant, folder: Path) -> ResolvedVariant:

@@ -96,12 +96,12 @@ class Document:
     snapshot: Snapshot
 
     def cursor(self, place: Place) -> tuple[int, int]:
-        """Return the cursor 0-based; a column past the line's end is the line's end, as in LSP.
+        """Return the cursor 0-based.
 
         Raises
         ------
         WarmlineError
-            ``document.line``: the document has fewer lines.
+            ``document.line``: the document has fewer lines, or the line fewer columns.
         """
         count = self.snapshot.line_count
         if place.line > count:
@@ -112,7 +112,15 @@ class Document:
                 remedy="Give a line that exists",
             )
         line = place.line - 1
-        return line, min(place.column - 1, len(self.snapshot.line(line)))
+        end = len(self.snapshot.line(line)) + 1
+        if place.column > end:
+            raise WarmlineError(
+                f"line {place.line} ends at column {end}, there is no column {place.column}",
+                code="document.line",
+                file=place.file,
+                remedy=f"Give a column that exists; {place.line}:{end} is the line's end",
+            )
+        return line, place.column - 1
 
     def offset(self, line: int, column: int) -> int:
         """Return how many characters are before a cursor (0-based)."""

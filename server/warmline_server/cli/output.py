@@ -40,6 +40,7 @@ HELP: Final = (
     "after an interrupt it holds none."
 )
 
+_UNBOUNDED: Final = 100_000
 # What could drive a terminal or turn the reading direction; line feed and tab are layout, not control, in code.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -51,6 +52,8 @@ def visible(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Write all that cannot be seen as escapes, line ends and tabs too: for names, paths and other table cells."""
+    if text.isascii() and text.isprintable():
+        return text
     return escape_invisible(text.replace("\n", "\\n").replace("\t", "\\t"))
 
 
@@ -146,6 +149,6 @@ class Output:
     def _console(file: TextIO) -> Console:
         from rich.console import Console
 
-        # Piped output has no width of its own: 80 columns would break the tables that a log should keep whole.
-        width = None if file.isatty() else 110
+        # What is piped has no width: a path that is broken in two is none for whatever reads it.
+        width = None if file.isatty() else _UNBOUNDED
         return Console(file=file, width=width, highlight=False, markup=False, emoji=False)

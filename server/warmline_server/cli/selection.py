@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from warmline.errors import ConfigError, VariantError
 from warmline.registry import Store, Workspace, find_workspace, warmline_home
 from warmline.settings import default_variant, settings_file
 from warmline.variant import ResolvedVariant
 
+UNSET_DEFAULT: Final = "warmline config unset default-variant, or another: warmline config set default-variant NAME"
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A variant and the workspace that it was looked up in, if there is one."""
+    """A variant and the workspace that it was looked up in, if there is one.
+
+    `overridden` are the adapters whose scale is the workspace's file's.
+    """
 
     variant: ResolvedVariant
     workspace: Workspace | None
+    overridden: tuple[str, ...] = ()
 
 
 def select(start: Path, name: str | None = None) -> Selection:
@@ -43,7 +50,9 @@ def select(start: Path, name: str | None = None) -> Selection:
                 remedy='Write .warmline/config.json with {"variant": NAME} at the top of the project, use --variant, '
                 "or: warmline config set default-variant NAME",
             )
-        return Selection(store.resolve_workspace(workspace), workspace)
+        chosen = workspace.load()
+        variant = store.resolve(chosen.variant, workspace, chosen.overrides)
+        return Selection(variant, workspace, tuple(chosen.overrides.scales))
     try:
         store.find(name, workspace)
     except VariantError as error:
@@ -52,12 +61,18 @@ def select(start: Path, name: str | None = None) -> Selection:
     return Selection(store.resolve(name, workspace), workspace)
 
 
+def first_steps(store: Store) -> str:
+    """Say what makes the first variant: a base comes before it."""
+    add = "warmline variant add NAME --base NAME"
+    there = next(store.places.models.names(), None) is not None
+    return f"{add} --adapter NAME" if there else f"warmline model add FILE --name NAME; then {add}"
+
+
 def _default(store: Store, name: str) -> ResolvedVariant:
     try:
         store.find(name)
     except VariantError as error:
         file = str(settings_file(store.home))
-        raise VariantError(
-            error.message, code=error.code, file=file, field="default-variant", remedy=error.remedy
-        ) from None
+        message = f"the default variant is gone: {error.message}"
+        raise VariantError(message, code=error.code, file=file, field="default-variant", remedy=UNSET_DEFAULT) from None
     return store.resolve(name)

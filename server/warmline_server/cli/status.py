@@ -57,12 +57,24 @@ def command(
         {
             "backend": f"{active.backend.name} {active.backend.version}",
             "context": f"{active.context.n_ctx} tokens" + (" (clamped)" if active.context.clamped else ""),
+            "scales": _overridden(selection),
             "FIM": active.fim,
             "engine": str(engine_status.state),
             "workspace": _shown(selection.workspace.file, selection) if selection.workspace else "none",
             "file": _shown(Path(selection.variant.file), selection),
         },
     )
+
+
+def _overridden(selection: Selection) -> str:
+    """Say which scales are the workspace's word; empty where the variant's own hold."""
+    if selection.workspace is None or not selection.overridden:
+        return ""
+    from warmline.identity import exact_decimal
+
+    scales = {each.name: each.scale for each in selection.variant.adapters}
+    said = ", ".join(f"{name}@{exact_decimal(scales[name])}" for name in selection.overridden)
+    return f"{said}, by {_shown(selection.workspace.file, selection)}"
 
 
 def _shown(file: Path, selection: Selection) -> str:

@@ -17,18 +17,17 @@ if TYPE_CHECKING:
 
 # A cell: its text, or its text and its style.
 Cell = str | tuple[str, str]
-_PIPED: Final = 110  # as Output's own tables: what is piped has no width
 _FOLDED: Final = 24  # columns that the last cell needs at least, to be folded and still be read
 _MANY: Final = 200
 
 
 def rows(output: Output, headers: Sequence[str], cells: Sequence[Sequence[Cell]]) -> None:
-    """Print a list on stdout; where its columns don't fit side by side, each row becomes a block."""
+    """Print a list on stdout; where its columns don't fit a terminal side by side, each row becomes a block."""
     plain = [[one_line(_text(each)) for each in row] for row in cells]
     widths = [max(map(_width, column)) for column in zip(headers, *plain, strict=True)]
     gaps = 2 * (len(widths) - 1)
-    width = _columns(output)
-    if sum(widths) + gaps <= width:
+    width = shutil.get_terminal_size((80, 24)).columns
+    if not output.stdout.isatty() or sum(widths) + gaps <= width:
         _laid_out(output, headers, plain, cells, widths)
     elif sum(widths[:-1]) + gaps + _FOLDED <= width:
         _folded(output, headers, cells)
@@ -105,7 +104,3 @@ def _width(text: str) -> int:
     from rich.cells import cell_len
 
     return cell_len(text)
-
-
-def _columns(output: Output) -> int:
-    return shutil.get_terminal_size((80, 24)).columns if output.stdout.isatty() else _PIPED

@@ -48,15 +48,15 @@ def add(
     target: Annotated[
         str | None, typer.Argument(metavar="[DIGEST|FILE]", help="A digest or file; with --workspace a folder in it.")
     ] = None,
-    workspace: Annotated[bool, typer.Option("--workspace", help="What the workspace's variant brings.")] = False,
-    variant: Annotated[str | None, typer.Option(help="With --workspace: another variant than the current one.")] = None,
+    workspace: Annotated[bool, typer.Option("--workspace", help="What the workspace's variants bring.")] = False,
+    variant: Annotated[str | None, typer.Option(help="With --workspace: what this variant alone brings.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
     as_json: _JSON = False,
 ) -> None:
-    """Approve a digest, a file's bytes, or all that a workspace's variant brings; shows the digests first."""
+    """Approve a digest, a file's bytes, or all that a workspace's variants bring; shows the digests first."""
     output = Output(as_json)
     if workspace:
-        artifacts = _brought(Path(target or "."), variant)
+        artifacts = _brought(output, Path(target or "."), variant)
     elif target is None:
         raise typer.BadParameter("name a digest or a file, or pass --workspace")
     else:
@@ -71,7 +71,7 @@ def add(
     if as_json:
         output.json([{"digest": each.digest, "name": each.name, "file": each.file} for each in artifacts])
     else:
-        output.note(cell("Approved." if artifacts else "This variant brings nothing that needs approval."))
+        output.note(cell("Approved." if artifacts else "Nothing is brought that needs approval."))
 
 
 @app.command("remove")
@@ -125,13 +125,30 @@ def _artifact(target: str) -> Artifact:
     return Artifact(path.parent.name if path.stem == "adapter" else path.stem, DigestCache().digest(path), str(path))
 
 
-def _brought(folder: Path, variant: str | None) -> list[Artifact]:
-    """List what the variant takes from the workspace; errors as in `approval.brought`."""
+def _brought(output: Output, folder: Path, variant: str | None) -> list[Artifact]:
+    """List what the variant takes from the workspace, without a name what all of the workspace's own take.
+
+    Errors are as in `approval.brought` for the variant that is named or selected; another that cannot be used is left
+    out, and told.
+    """
+    from warmline.errors import WarmlineError
+    from warmline.registry import Store, warmline_home
+
     from warmline_server.approval import brought
 
     from .selection import select
 
-    return brought(select(folder, variant).variant)
+    selection = select(folder, variant)
+    artifacts = brought(selection.variant)
+    if variant is None and selection.workspace is not None:
+        store = Store(warmline_home())
+        others = (one for one in store.variants(selection.workspace) if one.workspace)
+        for found in (one for one in others if str(one.path) != selection.variant.file):
+            try:
+                artifacts += brought(store.resolve(f"{found.backend}/{found.name}", selection.workspace))
+            except WarmlineError as error:
+                output.note(cell(f"Left out: variant {found.name}: {error.message}", "yellow"))
+    return list({artifact.digest: artifact for artifact in artifacts}.values())
 
 
 def _show(output: Output, artifacts: list[Artifact]) -> None:

@@ -12,6 +12,8 @@ from .output import Output, cell
 
 if TYPE_CHECKING:
     from warmline.capacity import Capacity
+    from warmline.filemodel import Backend
+    from warmline.registry import Store
     from warmline.variant import Profile
 
 app = typer.Typer(help="Variants: a base, adapters and a profile under one name.")
@@ -40,12 +42,13 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Define a variant of installed parts; nothing is copied or loaded."""
+    from warmline.filemodel import BACKENDS
     from warmline.registry import Store, warmline_home
     from warmline.variant import VariantFile, parse
 
     output = Output(as_json)
     store = Store(warmline_home())
-    found, plain = store.places.models.find(base, backend)
+    (found, plain), preferred = _base(store, base, backend)
     # Through the file's own model, so that what is refused in a file is refused here, by the same words.
     fields: dict[str, Any] = {"name": name, "backend": found, "base": {"name": plain}}
     if adapter:
@@ -62,7 +65,23 @@ def add(
         output.json({"name": name, "backend": found, "file": str(path)})
         return
     output.note(cell(f"Wrote {path}"))
+    if preferred:
+        others = " or ".join(f"{each}/{plain}" for each in BACKENDS if each != found)
+        output.note(cell(f"On {found}/{plain}, as the setting `backend` prefers; for the other: --base {others}"))
     output.note(cell(f"Next: warmline config set default-variant {name}, or name it in .warmline/config.json", "dim"))
+
+
+def _base(store: Store, name: str, backend: Backend | None) -> tuple[tuple[Backend, str], bool]:
+    """Find a base; of two with one name that of the preferred backend, and True as the second value."""
+    from warmline.errors import StoreError
+    from warmline.settings import load_settings
+
+    try:
+        return store.places.models.find(name, backend), False
+    except StoreError as error:
+        if error.code != "store.ambiguous":
+            raise
+        return store.places.models.find(name, load_settings(store.home).backend), True
 
 
 def _spec(text: str) -> dict[str, Any]:
@@ -91,11 +110,12 @@ def list_variants(
     path: Annotated[Path, typer.Argument(help="A file or folder of the workspace.")] = Path("."), as_json: Json = False
 ) -> None:
     """List the variants of the workspace at PATH and of the user's store, with what they are made of."""
-    from warmline.registry import find_workspace, warmline_home
+    from warmline.registry import Store, find_workspace, warmline_home
 
     from warmline_server.listing import list_rows
 
     from . import tables
+    from .selection import first_steps
 
     output = Output(as_json)
     rows = list_rows(warmline_home(), find_workspace(path))
@@ -103,10 +123,13 @@ def list_variants(
         output.json([row.as_json() for row in rows])
         return
     if not rows:
-        output.note(cell("No variants yet: warmline variant add NAME --base NAME --adapter NAME"))
+        output.note(cell(f"No variants yet: {first_steps(Store(warmline_home()))}"))
         return
     headers = ("", "variant", "base -> adapters@scale", "kind", "trust", "backend", "from")
     tables.rows(output, headers, [row.cells() for row in rows])
+    for row in rows:
+        if changed := row.overridden:
+            output.note(cell(f"{row.found.name}: {changed}, by .warmline/config.json", "dim"))
 
 
 @app.command("show")
@@ -175,20 +198,36 @@ def remove(
     backend: BackendOption = None,
     as_json: Json = False,
 ) -> None:
-    """Remove a variant of the store; its base and adapters stay."""
+    """Remove a variant of the store; its base and adapters stay. Was it the default, there is no default any more."""
     from warmline.registry import Store, warmline_home
-    from warmline.settings import usable_settings
 
     output = Output(as_json)
-    home = warmline_home()
-    Store(home).remove_variant(name, backend)
-    default = usable_settings(home).default_variant
+    store = Store(warmline_home())
+    store.remove_variant(name, backend)
+    default = _unset_default(store, name)
     if as_json:
-        output.json({"removed": name})
+        output.json({"removed": name, "default_unset": default is not None})
         return
     output.note(cell(f"Removed {name}"))
-    if default is not None and default.rpartition("/")[2] == name.rpartition("/")[2]:
-        output.note(cell("It was the default variant: warmline config set default-variant NAME", "yellow"))
+    if default is not None:
+        message = f"It was the default variant; that setting (`{default}`) is unset now"
+        output.note(cell(f"{message}. Another: warmline config set default-variant NAME", "yellow"))
+
+
+def _unset_default(store: Store, removed: str) -> str | None:
+    """Unset the default variant where it has just been removed, and return what it was; else None."""
+    from warmline.errors import VariantError
+    from warmline.settings import change_setting, usable_settings
+
+    default = usable_settings(store.home).default_variant
+    if default is None or default.rpartition("/")[2] != removed.rpartition("/")[2]:
+        return None
+    try:
+        store.find(default)  # of this name on the other backend
+    except VariantError:
+        change_setting(store.home, "default-variant", None)
+        return default
+    return None
 
 
 @app.command("diff")

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from lsprotocol import types
 from warmline.errors import WarmlineError
@@ -27,6 +28,33 @@ from .variants import Place
 #: Begins the names of owners that are files, not places; see `DiagnosticsBoard.show`.
 FILE_OWNER = "file:"
 
+#: Codes of failures of the engine itself, which no change of a variant or of what selects it would mend.
+ENGINES_OWN: Final = frozenset(
+    {"internal"}
+    | {
+        f"backend.{what}"
+        for what in (
+            "cancelled",
+            "closed",
+            "crashed",
+            "failed",
+            "host_missing",
+            "host_protocol",
+            "host_running",
+            "host_start",
+            "import",
+            "internal",
+            "message",
+            "message_size",
+            "preempted",
+            "protocol",
+            "runtime_folder",
+            "stopping",
+            "superseded",
+        )
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -37,11 +65,13 @@ class Fault:
 
 
 def blame(error: WarmlineError, place: Place, variant: ResolvedVariant | None) -> Fault | None:
-    """Find the file and field that an error is about.
+    """Find the file and field that an error is about; None where it is about none, as a failure of the engine's own.
 
     An error about a model or adapter file lands on the field of the variant file that names it: nobody opens a GGUF to
     read what is wrong with it. An error that names no file lands where the variant is selected.
     """
+    if error.code in ENGINES_OWN:
+        return None
     selected_in = place.workspace.file if place.workspace else None
     if error.file is None:
         if variant is not None and error.field is not None:

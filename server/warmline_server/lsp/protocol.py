@@ -12,6 +12,7 @@ import json
 import logging
 import traceback
 from collections.abc import Callable, Mapping
+from concurrent.futures import InvalidStateError
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,6 +76,9 @@ _FEATURES: Final[tuple[tuple[str, Callable[..., Any]], ...]] = (
 
 
 _REFUSED: Final = object()
+# Seconds after which a question to the client counts as refused: one for its program, one for the person at it.
+_PROGRAM_SECONDS: Final = 10.0
+_PERSON_SECONDS: Final = 600.0
 
 
 class WarmlineProtocol(LanguageServerProtocol):
@@ -120,6 +124,9 @@ class WarmlineProtocol(LanguageServerProtocol):
         if message is None:
             if request is not None:
                 self._refuse(request, types.ErrorCodes.InvalidParams, "the parameters are not as the protocol says")
+            elif "id" in data:
+                answer = types.ResponseError(types.ErrorCodes.InvalidRequest.value, "the answer cannot be read")
+                self._handle_response(data["id"], error=answer)
             elif method in SYNCHRONISING:
                 self._lost(method, data["params"])
             return
@@ -127,6 +134,10 @@ class WarmlineProtocol(LanguageServerProtocol):
             self.handle_message(message)
         except Exception as error:  # pygls reads some fields before its own guard, and one message must not be the last
             self._server.report_server_error(error, None)
+
+    def _handle_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
+        with contextlib.suppress(InvalidStateError):  # who asked has stopped waiting
+            super()._handle_response(msg_id, result, error)
 
     def _structured(self, data: dict[str, Any]) -> Any:
         """Make lsprotocol's object of a message, repaired if need be; None when it is beyond that."""
@@ -236,17 +247,17 @@ class WarmlineServer(LanguageServer):
         self.window_show_message(types.ShowMessageParams(type=kind, message=as_message(text)))
 
     async def ask(self, kind: types.MessageType, text: str, answers: tuple[str, ...]) -> str | None:
-        """Show a message and wait for one of the answers; None when it was put away."""
+        """Show a message and wait for one of the answers; None when it was put away, or left alone for long."""
         actions = [types.MessageActionItem(answer) for answer in answers]
         params = types.ShowMessageRequestParams(type=kind, message=as_message(text), actions=actions)
-        answer = await self._asked(types.WINDOW_SHOW_MESSAGE_REQUEST, params)
+        answer = await self._asked(types.WINDOW_SHOW_MESSAGE_REQUEST, params, _PERSON_SECONDS)
         title = getattr(answer, "title", None)
         return title if title in answers else None
 
     async def create_progress(self, token: str) -> bool:
         """Ask for a progress report of the server's own; tell whether there may be one."""
         params = types.WorkDoneProgressCreateParams(token)
-        return await self._asked(types.WINDOW_WORK_DONE_PROGRESS_CREATE, params) is not _REFUSED
+        return await self._asked(types.WINDOW_WORK_DONE_PROGRESS_CREATE, params, _PROGRAM_SECONDS) is not _REFUSED
 
     def send_progress(self, token: int | str, value: Any) -> None:
         """Send ``$/progress``."""
@@ -255,17 +266,18 @@ class WarmlineServer(LanguageServer):
     async def show_document(self, uri: str) -> bool:
         """Open a document; tell whether that was done."""
         params = types.ShowDocumentParams(uri, take_focus=True)
-        return getattr(await self._asked(types.WINDOW_SHOW_DOCUMENT, params), "success", False) is True
+        answer = await self._asked(types.WINDOW_SHOW_DOCUMENT, params, _PROGRAM_SECONDS)
+        return getattr(answer, "success", False) is True
 
     def refresh_lenses(self) -> None:
         """Say that code lenses may be others by now."""
         if self.session.client.refreshes_lenses:
             self.protocol.send_request(types.WORKSPACE_CODE_LENS_REFRESH, None)
 
-    async def _asked(self, method: str, params: Any) -> Any:
-        """Send a request and wait for its result; `_REFUSED` where the client answers with an error."""
+    async def _asked(self, method: str, params: Any, seconds: float) -> Any:
+        """Send a request and wait for its result; `_REFUSED` where the client answers with an error, or not in time."""
         try:
-            return await self.protocol.send_request_async(method, params)
+            return await asyncio.wait_for(self.protocol.send_request_async(method, params), seconds)
         except asyncio.CancelledError:
             raise
         except Exception:

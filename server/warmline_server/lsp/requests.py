@@ -81,6 +81,12 @@ class LatestWins(Generic[T]):
         if run is not None:
             run.look()
 
+    def answer(self, document: str, answer: T) -> None:
+        """Give those who wait for a document's work an answer before its end; who joins from here on gets the rest."""
+        run = self._running.get(document)
+        if run is not None and not run.over.done():
+            run.release(True, answer)
+
     def stop(self, document: str, unless: Hashable = None) -> None:
         """Stop the work for a document, `unless` it is for that question; whoever waits for it gets None."""
         run = self._running.get(document)
@@ -135,17 +141,17 @@ class _Run(Generic[T]):
 
     def take_over(self, key: Hashable, condition: Callable[[], bool]) -> None:
         """The work is for another question from here on; who waited for it gets None."""
-        self._release(True)
+        self.release(True)
         self.key, self.condition = key, condition
 
     def look(self) -> None:
         if self.condition is not None and not self.condition():
             self._end()
-            self._release(False)
+            self.release(False)
 
     def stop(self) -> None:
         self._end()
-        self._release(True)
+        self.release(True)
 
     def _leave(self) -> None:
         if self._grace > 0:
@@ -159,7 +165,8 @@ class _Run(Generic[T]):
             self.over.set_result(None)
             self._task.cancel()
 
-    def _release(self, answered: bool, answer: T | None = None) -> None:
+    def release(self, answered: bool, answer: T | None = None) -> None:
+        """Let go who waits."""
         for place in self._waiting:
             if not place.done():
                 place.set_result((answered, answer))
@@ -177,4 +184,4 @@ class _Run(Generic[T]):
                     place.set_exception(error)
             self._waiting.clear()
         else:
-            self._release(True, None if task.cancelled() else task.result())
+            self.release(True, None if task.cancelled() else task.result())

@@ -27,10 +27,14 @@ from .suggesting import Asked, Generation
 from .variants import Nowhere, Place
 
 if TYPE_CHECKING:
+    from warmline.host.client import EngineClient
+
     from .session import Session
 
 # Milliseconds that each further candidate may take after its first token: who asked is waiting for all of them.
 _FURTHER_MS: Final = 1000
+# Seconds after the first candidate at which those there are, are shown; asking again gives the others too.
+_PATIENCE: Final = 0.3
 _GIVEN_UP: Final = (completion.SUPERSEDED, completion.CANCELLED)
 
 
@@ -225,15 +229,40 @@ async def _decode(session: Session, asked: Asked, generation: Generation, *, aut
     if first.reason in _GIVEN_UP:
         return decoded
     _keep(session, replace(decoded, question=replace(question, most=1)))
-    for number in range(1, question.most):
-        how |= {"candidate": number, "max_predict_ms": _FURTHER_MS}
-        try:
-            other = await completion.complete_view(engine, question.variant, question.view, **how)
-        except WarmlineError:
-            break  # a backend may have no alternatives; what there is, is shown
-        decoded = replace(decoded, completions=(*decoded.completions, other))
     if question.most > 1:
+        decoded = await _further(session, engine, decoded, generation, how)
         _keep(session, decoded)
+    return decoded
+
+
+async def _further(
+    session: Session, engine: EngineClient, decoded: Decoded, generation: Generation, how: dict[str, Any]
+) -> Decoded:
+    """Decode the other candidates; once `_PATIENCE` is over, who waits gets what there is as soon as that is a text."""
+    question = decoded.question
+    late = shown = False
+
+    def show() -> None:
+        nonlocal late, shown
+        late = True
+        # A generation that was stopped may still get here, when another one has its place.
+        if not shown and decoded.answer.texts and session.suggesting.generations.get(question.document) is generation:
+            shown = True
+            session.requests.answer(question.document, decoded)
+
+    timer = asyncio.get_running_loop().call_later(_PATIENCE, show)
+    try:
+        for number in range(1, question.most):
+            how |= {"candidate": number, "max_predict_ms": _FURTHER_MS}
+            try:
+                other = await completion.complete_view(engine, question.variant, question.view, **how)
+            except WarmlineError:
+                break  # a backend may have no alternatives; what there is, is shown
+            decoded = replace(decoded, completions=(*decoded.completions, other))
+            if late:
+                show()
+    finally:
+        timer.cancel()
     return decoded
 
 

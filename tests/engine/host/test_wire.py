@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
+import os
 import types
 import typing
 from collections.abc import AsyncIterator
@@ -19,9 +21,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from warmline.errors import BackendError, WarmlineError
-from warmline.host import wire
+from warmline.host import calls, server, wire
 from warmline.host.calls import GENERATE
 from warmline.host.paths import HostPaths
+from warmline.host.process import ensure_running, info, stop
 from warmline.host.remote import RemoteEngine
 from warmline.host.rpc import CHANNEL_OPTIONS, MAX_MESSAGE, SERVICE, decoder, encode, one_answer
 from warmline.host.server import EngineHost
@@ -36,8 +39,10 @@ from warmline.host.wire import (
     Event,
     Message,
     Started,
+    State,
     Tell,
     VariantStatus,
+    protocol,
 )
 from warmline.variant import ResolvedVariant
 
@@ -298,7 +303,7 @@ async def test_what_is_no_ask_gets_an_error_and_the_call_goes_on(tmp_path: Path,
             await call.write(encode(Ask(number=3, complete=full(CompletionRequest))))
             read = decoder(Tell)
             tells = [read(await call.read()) for _ in range(5)]
-            assert [tell.number for tell in tells] == [0, 0, 0, 0, 3]
+            assert [tell.number for tell in tells] == [0, 0, 0, 1, 3]
             assert {tell.error.code for tell in tells if tell.error} == {"backend.message"}
             assert tells[-1].events == (full(Done),)
             call.cancel()
@@ -362,3 +367,85 @@ async def test_who_is_cancelled_at_any_moment_takes_nobody_along(tmp_path: Path,
             assert await kept == served.echo.events
             with suppress(asyncio.CancelledError):
                 await given_up
+
+
+def of_other_source(message: Message) -> bytes:
+    """Write a message as a client would whose requests have a field more."""
+    data = json.loads(encode(message))
+    if data.get("complete"):
+        data["complete"]["surprise"] = True
+    return json.dumps(data).encode()
+
+
+@pytest.mark.parametrize("reads_numbers", [True, False])
+async def test_a_request_that_the_host_cannot_read_ends_with_its_error(
+    tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch, reads_numbers: bool
+) -> None:
+    async with Served(tmp_path, runtime) as served:
+        ended = asyncio.Event()
+
+        async def generate(_request: CompletionRequest) -> AsyncIterator[list[Event]]:
+            try:
+                yield [full(Started)]
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+        served.echo.generate = generate  # type: ignore[method-assign, assignment]
+        other = served.client.complete(full(CompletionRequest))
+        assert await anext(other) == full(Started)
+        monkeypatch.setattr(calls, "encode", of_other_source)
+        if not reads_numbers:
+            monkeypatch.setattr(calls, "_number_of", lambda _data: 0)
+        with pytest.raises(BackendError) as caught:
+            await asyncio.wait_for(anext(served.client.complete(full(CompletionRequest))), 5)
+        assert (caught.value.code, "warmline engine stop" in caught.value.remedy) == ("backend.message", True)
+        if reads_numbers:
+            assert not ended.is_set()  # the error is one request's alone
+            await other.aclose()  # type: ignore[attr-defined]
+        else:
+            with pytest.raises(BackendError):
+                await asyncio.wait_for(anext(other), 5)
+        await asyncio.wait_for(ended.wait(), 5)
+
+
+async def test_an_answer_that_cannot_be_read_ends_its_request(
+    tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Served(tmp_path, runtime) as served:
+        served.echo.events = [full(Started), full(Done)]
+        monkeypatch.setattr(calls, "encode", lambda m: encode(m).replace(b'"kind":"started"', b'"kind":"begun"'))
+        with pytest.raises(BackendError) as caught:
+            await asyncio.wait_for(anext(served.client.complete(full(CompletionRequest))), 5)
+        assert caught.value.code == "backend.message"
+
+
+async def test_an_engine_that_fails_unexpectedly_ends_the_request(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        served.echo.failure = ValueError("some text of a document")  # type: ignore[assignment]
+        with pytest.raises(BackendError) as caught:
+            await asyncio.wait_for(anext(served.client.complete(full(CompletionRequest))), 5)
+        assert (caught.value.code, "document" in str(caught.value)) == ("backend.internal", False)
+
+
+async def test_an_idle_host_that_speaks_otherwise_makes_way_and_a_busy_one_is_left_alone(
+    tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "protocol", lambda: "of other source")
+    served = Served(tmp_path, runtime)
+    await served.__aenter__()
+    served.echo.engine_status = EngineStatus(state=State.BUSY)
+    with pytest.raises(BackendError) as caught:
+        await ensure_running(served.paths)
+    assert caught.value.code == "backend.host_protocol"
+    found = await info(served.paths)
+    assert found is not None and (found.pid, found.protocol) == (os.getpid(), "of other source")
+    served.echo.engine_status = EngineStatus(state=State.READY)
+    try:
+        own = await ensure_running(served.paths)
+        assert own.pid != os.getpid()
+        assert own.protocol == protocol()
+        assert await ensure_running(served.paths) == own.model_copy(update={"requests": own.requests + 1})
+    finally:
+        await served.client.close()
+        await asyncio.to_thread(stop, served.paths)

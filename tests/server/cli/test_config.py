@@ -31,7 +31,7 @@ def test_a_setting_is_set_read_and_unset(warmline: Run, home: Path) -> None:
     assert warmline("config", "get", "snapshot-ram-mib").out == "64\n"
     assert json.loads((home / "config.json").read_text()) == {"snapshot-ram-mib": 64}
     assert (home / "config.json").stat().st_mode & 0o777 == 0o600
-    assert warmline("config", "set", "snapshot-ram-mib", "--unset").code == 0
+    assert warmline("config", "unset", "snapshot-ram-mib").code == 0
     assert warmline("config", "get", "snapshot-ram-mib", "--json").json == {"snapshot-ram-mib": 512}
     assert json.loads((home / "config.json").read_text()) == {}
 
@@ -58,7 +58,7 @@ def test_what_is_no_setting_or_no_value(warmline: Run, home: Path, arguments: li
 
 
 def test_a_value_and_unset_are_one_too_many(warmline: Run) -> None:
-    assert warmline("config", "set", "metrics-port", "1", "--unset").code == 2
+    assert warmline("config", "set", "metrics-port").code == 2
     assert warmline("config", "set", "metrics-port").code == 2
 
 

@@ -71,7 +71,7 @@ def test_the_story(warmline: Run, examples: Path, home: Path, tmp_path: Path) ->
 
     # In the right order, everything goes.
     run("engine", "stop")
-    run("config", "set", "default-variant", "--unset")
+    run("config", "unset", "default-variant")
     for kind, name in (("variant", "acme"), ("variant", "plain"), ("adapter", "acme-style"), ("model", "smollm2")):
         run(kind, "remove", name)
     run("cache", "purge")

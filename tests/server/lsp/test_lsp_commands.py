@@ -10,15 +10,19 @@ from typing import Any
 
 import pytest
 from lsprotocol import types
-from scripted import Room
+from scripted import Room, identity
+from warmline.errors import TrustError
+from warmline.host.paths import host_paths
 from warmline.host.wire import ChatTurn, Outcome
-from warmline_server.lsp import rename
+from warmline_server.lsp import protocol, rename
 from warmline_server.lsp.commands.call import Refused
 from warmline_server.lsp.commands.edit import code_of
 from warmline_server.lsp.commands.run import Running
 from warmline_server.lsp.conversations import bounded
 from warmline_server.lsp.initialize import COMMANDS, Client
 from warmline_server.lsp.json_cursor import json_cursor
+from warmline_server.lsp.session import Session
+from warmline_server.lsp.variants import Place
 
 Make = Callable[..., Room]
 EDITS = Client(versioned_edits=True, annotated_edits=True)
@@ -173,6 +177,115 @@ def test_code_is_what_stands_in_the_fence() -> None:
     assert code_of("```\na\r\nb") == "a\nb"
     assert code_of("x = 1\ny = 2") == "x = 1\ny = 2"
     assert code_of("````\n```\n````") == "```\n"
+    assert code_of("Here:\n```py\nx = 1") == "x = 1"
+
+
+@pytest.mark.parametrize("answer", ["```python\n", "```python", "Here:\n```python", "```\n```", "~~~", "```\n\n"])
+async def test_a_fence_without_code_replaces_nothing(room: Make, answer: str) -> None:
+    one = room(answer, client=EDITS)
+    uri = one.open("x = 1")
+    found = await run(one, "warmline.edit", {"uri": uri, "range": span(0, 0, 5), "instruction": "Better"})
+    assert (found["edit"], found["reason"]) == (None, "no-code")
+
+
+@pytest.mark.parametrize("given", [(), ({"uri": "file:///a.py"},)])
+async def test_who_leaves_out_an_argument_is_told_what_the_command_takes(room: Make, given: tuple[Any, ...]) -> None:
+    one = room("1")
+    with pytest.raises(Refused) as caught:
+        await run(one, "warmline.explain", *given)
+    assert 'warmline.explain takes {"uri": ..., "range": ...}; it may have "message"' in str(caught.value)
+    assert '"partialResultToken"' in str(caught.value)
+
+
+async def test_after_an_approval_the_status_is_about_what_was_loaded(room: Make) -> None:
+    one = room("1")
+    brought = one.root / "brought.gguf"
+    brought.write_bytes(b"GGUF")
+    one.write(
+        one.root / ".warmline" / "variants" / "ours.json",
+        {"name": "ours", "base": {"path": "../../brought.gguf"}},
+    )
+    one.select("ours")
+    one.engine.error = TrustError("not approved", code="trust.unapproved")
+    uri = one.open("x = ")
+    one.session.prepare(uri)
+    await one.session.settled()
+    assert (await run(one, "warmline.status"))["error"]["code"] == "trust.unapproved"
+
+    async def answered(*_: Any) -> str:
+        one.engine.error = None
+        return "Approve"
+
+    one.memory.ask = answered  # type: ignore[method-assign]
+    one.engine.load = slow(one.engine.load)  # type: ignore[method-assign]
+    found = await run(one, "warmline.trust", {"uri": uri})
+    assert [each["name"] for each in found["approved"]]
+    status = await run(one, "warmline.status")
+    assert (status["error"], status["identity"]) == (None, identity(one.session.variants.resolve(place(one, uri))))
+
+
+class Written:
+    """What a server writes to its editor."""
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+        self._news = asyncio.Event()
+
+    def write(self, data: bytes) -> None:
+        self.messages.append(json.loads(data.partition(b"\r\n\r\n")[2]))
+        self._news.set()
+
+    def close(self) -> None:
+        pass
+
+    async def until(self, wanted: Callable[[Any], bool]) -> Any:
+        while not (found := [each for each in self.messages if wanted(each)]):
+            self._news.clear()
+            await asyncio.wait_for(self._news.wait(), 5)
+        return found[0]
+
+
+@pytest.mark.parametrize("answer", [{"result": None}, {"result": "yes"}, {"result": {}}, {"error": 1}, None])
+async def test_a_client_that_answers_nonsense_or_nothing_hangs_no_command(
+    room: Make, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any] | None
+) -> None:
+    monkeypatch.setattr(protocol, "_PROGRAM_SECONDS", 0.05 if answer is None else 60.0)
+    one = room("1")
+    one.write(host_paths(one.home).log, "a line\n")
+    ls = protocol.WarmlineServer(
+        lambda outlet: Session(Client(shows_documents=True), one.home, outlet, lambda: one.engine), lambda: None
+    )
+    written = Written()
+    ls.protocol.set_writer(written)
+
+    def receive(**message: Any) -> None:
+        ls.protocol.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+    receive(id=1, method="workspace/executeCommand", params={"command": "warmline.showLog"})
+    asked = await written.until(lambda each: each.get("method") == "window/showDocument")
+    if answer is not None:
+        receive(id=asked["id"], **answer)
+    told = await written.until(lambda each: each.get("id") == 1)
+    assert (told["result"]["exists"], told["result"]["shown"]) == (True, False)
+    receive(id=asked["id"], result={"success": True})  # late, or once more
+    assert not [each for each in written.messages if "internal error" in str(each)]
+    await ls.session.close()
+
+
+def slow(load: Any) -> Any:
+    """Have a load take some turns of the loop."""
+
+    async def later(*given: Any) -> Any:
+        await asyncio.sleep(0.05)
+        return await load(*given)
+
+    return later
+
+
+def place(one: Room, uri: str) -> Place:
+    found = one.session.variants.place(uri)
+    assert isinstance(found, Place)
+    return found
 
 
 async def test_selecting_keeps_what_a_person_wrote(room: Make) -> None:

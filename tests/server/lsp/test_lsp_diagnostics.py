@@ -118,6 +118,18 @@ async def test_an_error_without_a_file_lands_where_the_variant_is_selected(room:
     assert item.message == "out of memory. Use a smaller base"
 
 
+@pytest.mark.parametrize("code", ["backend.message", "backend.crashed", "backend.host_start", "internal"])
+async def test_a_failure_of_the_engines_own_is_no_files_fault(room: Make, code: str) -> None:
+    one = room()
+    uri = one.open("x = ")
+    one.engine.error = WarmlineError("it failed", code=code, field="complete.surprise")
+    one.session.prepare(uri)
+    await one.session.settled()
+    assert not any(one.memory.diagnostics.values())
+    assert one.memory.statuses[-1]["error"]["code"] == code
+    assert code in one.memory.logs[-1]
+
+
 async def test_an_error_with_a_field_only_is_about_the_variant_file(room: Make) -> None:
     one = room()
     adapters(one, scale=2)

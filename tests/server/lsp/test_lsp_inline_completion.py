@@ -221,12 +221,13 @@ async def test_errors_are_null_in_the_answer_and_shown_elsewhere(room: Make, err
     assert status["error"]["code"] == ("artifact.missing" if isinstance(error, ArtifactError) else "internal")
     assert len(one.memory.logs) == 1  # not one for each key
     assert "secret" not in one.memory.logs[0] + str(one.memory.statuses) + str(one.memory.diagnostics)
-    assert [len(items) for items in one.memory.diagnostics.values()] == [1]
+    shown = sum(len(items) for items in one.memory.diagnostics.values())
+    assert shown == (1 if isinstance(error, ArtifactError) else 0)  # an internal failure is no file's fault
     one.engine.error = None
     assert await ask(one, uri, 0, 4) is not None
     assert one.memory.statuses[-1]["error"] is None
     assert one.memory.statuses[-1]["state"] != "failed"
-    assert [len(items) for items in one.memory.diagnostics.values()] == [0]
+    assert not any(one.memory.diagnostics.values())
 
 
 async def test_the_status_has_the_requests_numbers_when_the_answer_comes(room: Make) -> None:

@@ -155,6 +155,7 @@ async def decodes(site: Site) -> int:
 async def test_who_asks_gets_several_and_the_next_one_is_decoded_ahead(site: Site) -> None:
     await site.editor.start(site.root, initialization_options={"suggest": {"candidates": 3, "speculate": True}})
     uri = site.open()
+    assert await site.editor.ask(uri, LINE, COLUMN)  # those that were there soon
     items = await site.editor.ask(uri, LINE, COLUMN)
     texts = [item.insert_text for item in items]
     assert 2 <= len(texts) <= 3

@@ -11,7 +11,7 @@ from lsprotocol import types
 from scripted import Room
 from typist import Steps, Typist, settle
 from warmline.host.wire import CompletionRequest, Event, Outcome
-from warmline_server.lsp import speculating
+from warmline_server.lsp import speculating, suggestions
 from warmline_server.lsp.accepted import accepted
 
 Make = Callable[..., Room]
@@ -152,6 +152,56 @@ async def test_a_newer_question_ends_all_candidates_of_the_older(room: Make) -> 
     steps.let(9)
     assert await second
     assert [request.candidate for request in one.engine.requests] == [0, 1, 0]
+
+
+async def test_who_asks_does_not_wait_for_slow_others_and_gets_all_when_asking_again(
+    room: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suggestions, "_PATIENCE", 0.02)
+    one = room("1", suggest={"candidates": 3})
+    answers(one, "1", "2", "3")
+    one.engine.gate = steps = Steps()
+    person = Typist(one, "x = ")
+    first = person.ask()
+    steps.let(3)  # the first candidate, and half of the second
+    items = await asyncio.wait_for(first, 5)
+    assert [person.shown(item) for item in items] == ["1"]
+    again = person.ask()
+    await settle()
+    assert not again.done()
+    steps.let(9)
+    assert [person.shown(item) for item in await again] == ["1", "2", "3"]
+    assert [person.shown(item) for item in await person.ask()] == ["1", "2", "3"]
+    assert [request.candidate for request in one.engine.requests] == [0, 1, 2]
+
+
+async def test_others_that_come_in_time_are_waited_for(room: Make) -> None:
+    one = room("1", suggest={"candidates": 3})
+    answers(one, "1", "2", "3")
+    one.engine.gate = steps = Steps()
+    person = Typist(one, "x = ")
+    first = person.ask()
+    steps.let(4)
+    await asyncio.sleep(0.02)
+    assert not first.done()
+    steps.let(2)
+    assert len(await first) == 3
+
+
+async def test_without_a_text_of_the_first_the_next_one_is_waited_for(
+    room: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suggestions, "_PATIENCE", 0.01)
+    one = room("1", suggest={"candidates": 3})
+    answers(one, "\n\n", "2", "3")
+    one.engine.gate = steps = Steps()
+    person = Typist(one, "x = ")
+    first = person.ask()
+    steps.let(2)
+    await asyncio.sleep(0.03)
+    assert not first.done()
+    steps.let(2)
+    assert [person.shown(item) for item in await asyncio.wait_for(first, 5)] == ["2"]
 
 
 # -- weak guesses ----------------------------------------------------------------------------------------------------

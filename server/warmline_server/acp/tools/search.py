@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -107,9 +108,9 @@ async def _matches(pattern: str, files: list[Path], place: Place) -> str:
     except TimeoutError:
         late = True
     finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+        # Not `process.kill`, which would take the exit code away from who waits for it.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
         await process.wait()
     text = found.decode("utf-8", "replace").strip()
     count = text.count("\n") + 1 if text else 0

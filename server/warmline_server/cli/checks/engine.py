@@ -23,8 +23,12 @@ def host(home: Path) -> Check:
         message = f"version {__version__} is not running; the first request starts it"
         return ok("engine", message, running=False)
     from warmline.host.process import info
+    from warmline.host.wire import protocol
 
     running = asyncio.run(info(paths))
+    if running is not None and running.protocol != protocol():
+        message = f"runs, but from other source of the same version: process {running.pid}"
+        return warn("engine", message, "warmline engine stop; the next request starts a new one", running=True)
     if running is not None:
         message = f"runs: process {running.pid}, version {running.version}, {running.requests} requests"
         return ok("engine", message, running=True, pid=running.pid)

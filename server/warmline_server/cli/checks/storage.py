@@ -18,6 +18,7 @@ from warmline.store.records import AdapterRecord, ModelRecord
 from warmline.trust import TrustStore
 
 from ..amounts import count, size
+from ..selection import UNSET_DEFAULT
 from . import Check, fail, ok, warn
 
 _LISTED: Final = 5
@@ -120,7 +121,7 @@ def settings(store: Store) -> Check:
             return ok("settings", f"no default variant; only workspaces select one ({how})")
         store.find(name)
     except WarmlineError as error:
-        remedy = error.remedy if error.code != "variant.unknown" else f"warmline config set default-variant: {error}"
+        remedy = error.remedy if error.code != "variant.unknown" else UNSET_DEFAULT
         return fail("settings", error.message, remedy, file=error.file, code=error.code)
     return ok("settings", f"default variant `{name}`", default_variant=name)
 

@@ -18,6 +18,7 @@ from warmline.registry import Found, Store
 from warmline.validation import check_declared_base, check_digest, read_base
 from warmline.variant import ResolvedAdapter, ResolvedVariant
 
+from ..selection import first_steps
 from . import Check, fail, ok, warn
 from .openvino import check_variant as check_openvino
 
@@ -50,7 +51,7 @@ class VariantChecks:
         """Yield one row for each variant."""
         variants = self._store.variants()
         if not variants:
-            yield warn("variants", "there are none yet", "warmline variant add NAME --base NAME --adapter NAME")
+            yield warn("variants", "there are none yet", first_steps(self._store))
         for number, found in enumerate(variants):
             if self._deadline is not None and time.monotonic() > self._deadline:
                 left = len(variants) - number

@@ -64,6 +64,7 @@ class Call:
     """A command that runs."""
 
     session: Session
+    command: str
     given: tuple[Any, ...]
     work: Token | None = None
 
@@ -74,7 +75,8 @@ class Call:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             where = ".".join(map(str, first["loc"])) or "arguments"
-            raise Refused(as_message(f"{where}: {first['msg']}"), code=types.ErrorCodes.InvalidParams.value) from None
+            text = f"{where}: {first['msg']}; {self.command} takes {_shape(model)}"
+            raise Refused(as_message(text), code=types.ErrorCodes.InvalidParams.value) from None
 
     def stream(self, partial: Token | None = None) -> Stream:
         """Give what the client is told before the result."""
@@ -109,3 +111,11 @@ class Call:
         """Resolve a place's variant, or the one that was named; errors as in `Variants.resolve`."""
         variants = self.session.variants
         return variants.resolve_named(name, place.workspace) if name else variants.resolve(place)
+
+
+def _shape(model: type[Arguments]) -> str:
+    """Draw the object that a command takes: what it must have, and the names of what it may have."""
+    named = {field.alias or name: field.is_required() for name, field in model.model_fields.items()}
+    must = ", ".join(f'"{name}": ...' for name, required in named.items() if required)
+    may = ", ".join(f'"{name}"' for name, required in named.items() if not required)
+    return f"{{{must}}}" + (f"; it may have {may}" if may else "")

@@ -17,7 +17,9 @@ from ..initialize import Client
 from .call import AboutDocument, Call, Span
 from .chat import MAX_MESSAGE, ask
 
-_FENCED: Final = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_FENCED: Final = re.compile(
+    r"^[ \t]*(`{3,}|~{3,})[^\n]*(?:\n|\Z)(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
+)
 _LINE_END: Final = re.compile(r"\r\n?|\n")
 _ONLY_CODE: Final = "Answer with the whole new text of the selected code in one fenced block, and nothing else."
 _MOST_DIAGNOSTICS: Final = 20

@@ -71,7 +71,7 @@ class Running:
         if token is not None and task is not None:
             self._tasks[token] = task
         try:
-            return await handler(Call(ls.session, given, token))
+            return await handler(Call(ls.session, params.command, given, token))
         except WarmlineError as error:
             raise Refused.by(error) from None
         except OSError as error:
