@@ -20,6 +20,8 @@ from warmline.digests import open_regular, private_folder, write_atomically
 from warmline.errors import WarmlineError
 
 STATS_FILE: Final = "stats.json"
+#: Where a file goes that cannot be read as such: one at most, since it may be all that a newer version counted.
+UNREADABLE_FILE: Final = f"{STATS_FILE}.unreadable-1"
 _MOST_VARIANTS: Final = 256
 _MOST_BYTES: Final = 4 << 20
 _LOCK_SECONDS: Final = 2.0
@@ -27,7 +29,11 @@ _LOCK_SECONDS: Final = 2.0
 _GROWTH: Final = 1.25
 _CLASSES: Final = 60  # up to 650 s
 
-Count = Annotated[int, Field(ge=0, le=1 << 53)]
+_MOST: Final = 1 << 53
+_YEAR_9999: Final = 253_402_300_799
+
+Count = Annotated[int, Field(ge=0, le=_MOST)]
+Moment = Annotated[float, Field(ge=0, le=_YEAR_9999, allow_inf_nan=False)]
 
 
 class Tally(BaseModel):
@@ -38,15 +44,15 @@ class Tally(BaseModel):
     shown: Count = 0
     accepted: Count = 0
     latency: dict[Annotated[int, Field(ge=0, lt=_CLASSES)], Count] = Field(default_factory=dict)
-    first: float = Field(default=0, ge=0, description="Seconds since the epoch; 0: never.")
-    last: float = Field(default=0, ge=0, description="Seconds since the epoch; 0: never.")
+    first: Moment = Field(default=0, description="Seconds since the epoch; 0: never.")
+    last: Moment = Field(default=0, description="Seconds since the epoch; 0: never.")
 
     def add(self, other: Tally) -> None:
         """Add what was counted elsewhere."""
-        self.shown += other.shown
-        self.accepted += other.accepted
+        self.shown = min(_MOST, self.shown + other.shown)
+        self.accepted = min(_MOST, self.accepted + other.accepted)
         for number, count in other.latency.items():
-            self.latency[number] = self.latency.get(number, 0) + count
+            self.latency[number] = min(_MOST, self.latency.get(number, 0) + count)
         self.first = min((at for at in (self.first, other.first) if at), default=0)
         self.last = max(self.last, other.last)
 
@@ -76,14 +82,17 @@ class Stats:
         self._path = home / STATS_FILE
         self._lock = threading.Lock()
         self._counted: dict[str, Tally] = {}
+        self._complained = False
+        self._complaint = ""
 
     def shown(self, variant: str, total_ms: float) -> None:
-        """Count a suggestion that was shown, and the milliseconds that it took."""
+        """Count a suggestion that was shown, and the milliseconds that it took; one that is not finite is left out."""
         with self._lock:
             tally = self._tally(variant)
             tally.shown += 1
-            number = _class_of(total_ms)
-            tally.latency[number] = tally.latency.get(number, 0) + 1
+            if math.isfinite(total_ms):
+                number = _class_of(total_ms)
+                tally.latency[number] = tally.latency.get(number, 0) + 1
 
     def accepted(self, variant: str) -> None:
         """Count a suggestion that was accepted."""
@@ -91,7 +100,11 @@ class Stats:
             self._tally(variant).accepted += 1
 
     def flush(self) -> bool:
-        """Add what was counted to the file; tell whether that could be done (else it is kept for the next time)."""
+        """Add what was counted to the file; tell whether that could be done (else it is kept for the next time).
+
+        A file that cannot be read, as that of a newer version, is never overwritten: it is put aside under
+        `UNREADABLE_FILE`. Where that is taken, nothing is written. `complaint` says either.
+        """
         with self._lock:
             counted, self._counted = self._counted, {}
         if not counted:
@@ -99,17 +112,45 @@ class Stats:
         try:
             private_folder(self._path.parent)
             with FileLock(str(self._path) + ".lock", timeout=_LOCK_SECONDS, mode=0o600):
-                ledger = load(self._path.parent)
+                ledger = self._ledger()
                 for variant, tally in counted.items():
                     ledger.variants.setdefault(variant, Tally()).add(tally)
                 latest = sorted(ledger.variants.items(), key=lambda item: item[1].last)[-_MOST_VARIANTS:]
                 write_atomically(self._path, Ledger(variants=dict(latest)).model_dump_json().encode())
-        except (OSError, LockTimeout):
+        except (OSError, WarmlineError, LockTimeout):
             with self._lock:
                 for variant, tally in counted.items():
                     self._counted.setdefault(variant, Tally()).add(tally)
             return False
         return True
+
+    def complaint(self) -> str:
+        """Say what is wrong with the file, once; else empty."""
+        text, self._complaint = self._complaint, ""
+        return text
+
+    def _ledger(self) -> Ledger:
+        """Read the file to add to it; raises `OSError` or `WarmlineError` where it must not be written."""
+        try:
+            return _read(self._path)
+        except ValidationError:
+            aside = self._path.with_name(UNREADABLE_FILE)
+            taken = os.path.lexists(aside)
+            self._complain(
+                f"{STATS_FILE} cannot be read; "
+                + (f"nothing is counted until {aside.name} is moved away" if taken else f"it was renamed {aside.name}")
+            )
+            if taken:
+                raise FileExistsError(str(aside)) from None
+            self._path.rename(aside)
+            return Ledger()
+        except (OSError, WarmlineError) as error:
+            self._complain(f"nothing is counted: {STATS_FILE}: {error}")
+            raise
+
+    def _complain(self, text: str) -> None:
+        if not self._complained:
+            self._complained, self._complaint = True, text
 
     def _tally(self, variant: str) -> Tally:
         now = time.time()
@@ -121,8 +162,7 @@ class Stats:
 def load(home: Path) -> Ledger:
     """Read what was counted; nothing where there is no file, or one that cannot be read as such."""
     try:
-        with open_regular(home / STATS_FILE) as fd:
-            return Ledger.model_validate_json(os.pread(fd, _MOST_BYTES, 0))
+        return _read(home / STATS_FILE)
     except (WarmlineError, OSError, ValidationError):
         return Ledger()
 
@@ -130,7 +170,16 @@ def load(home: Path) -> Ledger:
 def forget(home: Path) -> None:
     """Remove all that was counted; raises `OSError`."""
     with FileLock(str(home / STATS_FILE) + ".lock", timeout=_LOCK_SECONDS, mode=0o600):
-        (home / STATS_FILE).unlink(missing_ok=True)
+        for name in (STATS_FILE, UNREADABLE_FILE):
+            (home / name).unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Ledger:
+    """Read the file, if there is one; raises `ValidationError`, `OSError`, and `WarmlineError` for what is no file."""
+    if not os.path.lexists(path):
+        return Ledger()
+    with open_regular(path) as fd:
+        return Ledger.model_validate_json(os.pread(fd, _MOST_BYTES, 0))
 
 
 def _class_of(milliseconds: float) -> int:

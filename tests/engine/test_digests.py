@@ -136,3 +136,9 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path: Path, monke
         write_atomically(file, b"new")
     assert file.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_every_folder_that_is_made_is_the_users_alone(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "home/cache/digests.json", b"{}")
+    assert [(tmp_path / each).stat().st_mode & 0o777 for each in ("home", "home/cache")] == [0o700, 0o700]

@@ -181,3 +181,14 @@ def test_any_bytes_give_a_file_or_a_config_error(data: bytes) -> None:
     for model in (WorkspaceFile, AdapterRecord):
         with pytest.raises(ConfigError):
             parse(data, model, "x.json")
+
+
+@pytest.mark.parametrize("kind", ["variant", "workspace"])
+def test_every_field_that_people_write_is_described(kind: str) -> None:
+    schema = json_schema(kind)
+    models = [schema, *schema["$defs"].values()]
+    fields = {
+        f"{model['title']}.{name}": field for model in models for name, field in model.get("properties", {}).items()
+    }
+    assert [name for name, field in fields.items() if not field.get("description")] == []
+    assert not any("----" in model.get("description", "") for model in models)

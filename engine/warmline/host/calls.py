@@ -61,7 +61,9 @@ class ClientCall:
         self._cause: grpc.aio.AioRpcError | None = None
         self._numbers = itertools.count(1)
         self._answers: dict[int, asyncio.Queue[Tell | None]] = {}
-        self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
+        # Requests go by number, so that one which is given up before it was sent is not sent at all.
+        self._outgoing: asyncio.Queue[int | bytes] = asyncio.Queue()
+        self._unsent: dict[int, bytes] = {}
         self._writer = asyncio.create_task(self._write())
         self._reader = asyncio.create_task(self._read())
 
@@ -85,7 +87,8 @@ class ClientCall:
         if self._over:
             raise CallEnded(self._cause)
         answers = self._answers[number] = asyncio.Queue()
-        self._outgoing.put_nowait(data)
+        self._unsent[number] = data
+        self._outgoing.put_nowait(number)
         running = True
         try:
             while running:
@@ -101,7 +104,8 @@ class ClientCall:
                     yield event
         finally:
             del self._answers[number]
-            if running and not self._over:
+            unsent = self._unsent.pop(number, None) is not None
+            if running and not unsent and not self._over:
                 self._outgoing.put_nowait(encode(Ask(number=number)))
 
     async def close(self) -> None:
@@ -114,7 +118,10 @@ class ClientCall:
         # In a task of its own: whoever is cancelled while gRPC writes for him would take the whole call along.
         with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # the reader hears why it ended
             while True:
-                await self._call.write(await self._outgoing.get())
+                next_one = await self._outgoing.get()
+                data = self._unsent.pop(next_one, b"") if isinstance(next_one, int) else next_one
+                if data:
+                    await self._call.write(data)
 
     async def _read(self) -> None:
         try:
@@ -166,11 +173,18 @@ class HostCall:
         self._tells: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._hanging_up = False
 
-    def hang_up(self) -> None:
-        """Take nothing more, and end the call when the last generation has ended."""
+    def hang_up(self, seconds: float = 0.0) -> None:
+        """Take nothing more, and end the call when the last generation has ended, or after so many seconds."""
+        if not self._hanging_up and self._running:
+            asyncio.get_running_loop().call_later(seconds, self._give_up)
         self._hanging_up = True
         if not self._running:
             self._tells.put_nowait(None)
+
+    def _give_up(self) -> None:
+        for number, task in self._running.items():
+            self._tell(Tell(number=number, error=ErrorInfo(**stopping().to_dict())))
+            task.cancel()
 
     async def serve(self, asks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         """Run what is asked for, and yield what is told, until the client hangs up; what still runs then, ends."""
@@ -203,7 +217,9 @@ class HostCall:
         if request is None:
             if running is not None:
                 running.cancel()
-        elif running is None and not self._hanging_up:
+        elif self._hanging_up:
+            self._tell(Tell(number=ask.number, error=ErrorInfo(**stopping().to_dict())))
+        elif running is None:
             task = self._running[ask.number] = asyncio.create_task(self._answer(ask.number, request))
             task.add_done_callback(lambda _done: self._answered(ask.number))
 
@@ -241,6 +257,15 @@ def too_large() -> BackendError:
         "the request is larger than the engine takes",
         code="backend.message_size",
         remedy="Send less text",
+    )
+
+
+def stopping() -> BackendError:
+    """Return the error for what the engine did not begin, or could not end, because it is about to leave."""
+    return BackendError(
+        "the engine is about to leave",
+        code="backend.stopping",
+        remedy="Ask again: it is started anew when it is needed",
     )
 
 

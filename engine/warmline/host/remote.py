@@ -8,6 +8,7 @@ import os
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -43,6 +44,7 @@ _WINDOW_SECONDS: Final = 60.0
 _FIRST_WAIT: Final = 0.5
 _LONGEST_WAIT: Final = 20.0
 _RECONNECT_SECONDS: Final = 0.25
+_CLOSE_SECONDS: Final = 5.0
 
 M = TypeVar("M", bound=Message)
 
@@ -58,7 +60,8 @@ class RemoteEngine:
         self._paths: HostPaths = host_paths(home)
         self._channel: grpc.aio.Channel | None = None
         self._call: ClientCall | None = None
-        self._closing: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+        self._closed = False
         self._starting = asyncio.Lock()
         self._starts: deque[float] = deque(maxlen=16)
 
@@ -108,15 +111,18 @@ class RemoteEngine:
         """See `EngineClient.watch`; a host that dies is told as state ``failed``, and its successor is watched."""
         read = decoder(EngineStatus)
         while True:
+            channel = await self._connected()
             with contextlib.suppress(grpc.aio.AioRpcError):
-                channel = await self._connected()
                 call = many_answers(channel, "Watch")(encode(StatusRequest(client=client)))
                 try:
                     async for data in call:
                         yield read(data)
+                except asyncio.CancelledError:
+                    if self._closed or _is_cancelled():
+                        raise
                 finally:
                     call.cancel()
-            await self._disconnect()
+            self._let_go(channel)
             yield EngineStatus(state=State.EMPTY)
             await self._until_there()
 
@@ -128,34 +134,52 @@ class RemoteEngine:
             with contextlib.suppress(OSError):
                 status = os.stat(self._paths.socket)
                 if (status.st_ino, status.st_mtime_ns) != asked:
-                    asked = (status.st_ino, status.st_mtime_ns)
                     found = await info(self._paths)
-                    if found is None or found.protocol == protocol():
-                        return
+                    if found is not None:  # else it is what a killed host left, or one that is not ready yet
+                        asked = (status.st_ino, status.st_mtime_ns)
+                        if found.protocol == protocol():
+                            return
             await asyncio.sleep(_RECONNECT_SECONDS)
 
     async def close(self) -> None:
         """Close the connection; the host goes on for others and leaves when it is idle."""
-        await self._disconnect()
+        self._closed = True
+        channel, self._channel, self._call = self._channel, None, None
+        if channel is not None:
+            await channel.close()
+        for task in list(self._closing):
+            task.cancel()
+        await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def _events(self, request: CompletionRequest | ChatRequest) -> AsyncGenerator[Event, None]:
-        channel = await self._connected()
-        if self._call is None:
-            self._call = ClientCall(channel, lambda: self._call_ended(channel))
-        try:
-            async with contextlib.aclosing(self._call.events(request)) as events:
-                async for event in events:
-                    yield event
-        except CallEnded as end:
-            if end.cause is not None:
-                raise await self._explained(end.cause) from None
-            raise _crashed() from None
+        begun = again = False
+        while True:
+            channel = await self._connected()
+            if self._call is None:
+                self._call = ClientCall(channel, partial(self._let_go, channel))
+            try:
+                async with contextlib.aclosing(self._call.events(request)) as events:
+                    async for event in events:
+                        begun = True
+                        yield event
+                return
+            except CallEnded as end:
+                raise (_crashed() if end.cause is None else self._explained(end.cause, channel)) from None
+            except BackendError as error:
+                if error.code != "backend.stopping" or begun or again:
+                    raise
+            # The host was about to leave and has begun nothing: the next one takes it.
+            again = True
+            self._let_go(channel)
 
-    def _call_ended(self, channel: grpc.aio.Channel) -> None:
-        # The host has left or died: what comes next looks for another one.
+    def _let_go(self, channel: grpc.aio.Channel) -> None:
+        """Forget a channel whose host has left or died: what comes next looks for another one."""
         if self._channel is channel:
             self._channel = self._call = None
-            self._closing = asyncio.create_task(channel.close())
+            # With patience: what else runs over it ends by itself, and would be cancelled by a close at once.
+            task = asyncio.create_task(channel.close(_CLOSE_SECONDS))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
     async def _ask(self, method: str, request: Message, model: type[M]) -> M:
         read: Callable[[bytes], M] = decoder(model)
@@ -163,7 +187,11 @@ class RemoteEngine:
         try:
             answer: Any = await one_answer(channel, method)(encode(request))
         except grpc.aio.AioRpcError as error:
-            raise await self._explained(error) from None
+            raise self._explained(error, channel) from None
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            raise _crashed() from None  # it is the call that was cancelled, with its channel
         return read(answer)
 
     async def _connected(self) -> grpc.aio.Channel:
@@ -181,19 +209,20 @@ class RemoteEngine:
         if beyond >= 0:
             await asyncio.sleep(min(_LONGEST_WAIT, _FIRST_WAIT * 2**beyond))
 
-    async def _disconnect(self) -> None:
-        channel, self._channel, self._call = self._channel, None, None
-        if channel is not None:
-            await channel.close()
-
-    async def _explained(self, error: grpc.aio.AioRpcError) -> WarmlineError:
+    def _explained(self, error: grpc.aio.AioRpcError, channel: grpc.aio.Channel) -> WarmlineError:
         typed = error_from_details(error.details())
         if typed is not None:
             return typed
         if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
             return too_large()
-        await self._disconnect()
+        self._let_go(channel)
         return _crashed()
+
+
+def _is_cancelled() -> bool:
+    """Tell whether somebody cancelled the current task, as opposed to a call that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _crashed() -> BackendError:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from ..errors import BackendError, WarmlineError
 from .wire import Message
@@ -24,8 +25,15 @@ M = TypeVar("M", bound=Message)
 
 
 def encode(message: Message) -> bytes:
-    """Write a message as JSON."""
-    return message.model_dump_json().encode()
+    """Write a message as JSON; raises BackendError ``backend.message`` for text that is not Unicode."""
+    try:
+        return message.model_dump_json().encode()
+    except PydanticSerializationError:
+        raise BackendError(
+            "a name or text is not Unicode and cannot be sent to the engine",
+            code="backend.message",
+            remedy="Give the file or folder a name in UTF-8",
+        ) from None
 
 
 def decoder(model: type[M]) -> Callable[[bytes], M]:

@@ -121,7 +121,7 @@ class EngineHost:
                 await self._until_stopped()
         finally:
             for call in self._calls:
-                call.hang_up()
+                call.hang_up(_GRACE_SECONDS / 2)
             await server.stop(_GRACE_SECONDS)
             await self._engine.close()
             for path in (self._paths.socket, self._paths.pid):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
 from ..capacity import Capacity
@@ -19,6 +20,16 @@ class Message(BaseModel):
     """Base of all messages: immutable, unknown fields refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="null")
+
+
+def _scalars(text: object) -> object:
+    """Put U+FFFD in the place of each lone surrogate: an editor may send one, and UTF-8 has none."""
+    return _SURROGATE.sub("\ufffd", text) if isinstance(text, str) and not text.isascii() else text
+
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+# Text of a document or a person.
+Text = Annotated[str, BeforeValidator(_scalars)]
 
 
 class State(StrEnum):
@@ -59,17 +70,17 @@ class CompletionRequest(Message):
     client: str
     document: str
     variant: ResolvedVariant
-    prefix: str
-    suffix: str = ""
+    prefix: Text
+    suffix: Text = ""
     first_line: Annotated[int, Field(ge=0)] = 0
-    path: str | None = None
-    context: tuple[str, ...] = ()
-    header: str = ""
+    path: Text | None = None
+    context: tuple[Text, ...] = ()
+    header: Text = ""
     candidate: Annotated[int, Field(ge=0, lt=1 << 16)] = 0
     probability: bool = False
     idle: bool = False
     max_tokens: Annotated[int, Field(ge=1, le=4096)] | None = None
-    stop: tuple[str, ...] = ()
+    stop: tuple[Text, ...] = ()
     max_prefill_ms: Annotated[int, Field(ge=1)] | None = None
     max_predict_ms: Annotated[int, Field(ge=1)] | None = None
 
@@ -78,7 +89,7 @@ class ChatTurn(Message):
     """One message of a conversation."""
 
     role: Annotated[str, Field(min_length=1, max_length=32)]
-    content: str
+    content: Text
 
 
 class ChatRequest(Message):

@@ -54,7 +54,8 @@ class Installation:
     def check_free(self, kind: str) -> None:
         """Refuse a name that is taken."""
         folder = inside(self.places.home, kind + "s", self.backend)
-        check_free(folder, self.name, f"a {kind} `{self.backend}/{self.name}`")
+        article = "an" if kind == "adapter" else "a"
+        check_free(folder, self.name, f"{article} {kind} `{self.backend}/{self.name}`")
 
     def check_digest(self, found: str, source: Path) -> None:
         """Compare with what the catalog promises."""

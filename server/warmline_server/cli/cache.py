@@ -35,7 +35,7 @@ def list_snapshots(as_json: Json = False) -> None:
     from warmline.digests import short
 
     from . import tables
-    from .amounts import age, count, size
+    from .amounts import age, size
 
     output = Output(as_json)
     now = time.time()

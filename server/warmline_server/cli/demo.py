@@ -64,8 +64,8 @@ def command(
     Shows texts side by side, times, reused tokens and where everything came from. For each prompt every variant
     completes the file as it is opened, then after one more key, and at last the first variant is asked again (A, B,
     A). For people, the same variants are then asked on OpenVINO, if it is installed; its base is imported the first
-    time, which takes some 15 s. JSON: a list of runs of llama.cpp as of `complete --json`, with `prompt`, `file`, `step` and
-    `kv`, which is `warm` when at least half of the prompt's tokens were reused, else `cold`.
+    time, which takes some 15 s. JSON: a list of runs of llama.cpp as of `complete --json`, with `prompt`, `file`,
+    `step` and `kv`, which is `warm` when at least half of the prompt's tokens were reused, else `cold`.
     """
     output = Output(as_json)
     import asyncio

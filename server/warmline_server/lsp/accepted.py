@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .cursor import Cursor
     from .protocol import WarmlineServer
 
+#: The largest line or column that LSP has.
+MOST_UNITS: Final = (1 << 31) - 1
 _LINE_END: Final = re.compile(r"\r\n?|\n")
 
 
@@ -38,5 +40,9 @@ def accepted(ls: WarmlineServer, uri: Any = None, position: Any = None, *_: obje
         return
     ls.session.counting.accepted(uri)
     line, character = position.get("line"), position.get("character")
-    if isinstance(line, int) and isinstance(character, int) and min(line, character) >= 0:
+    if (
+        isinstance(line, int)
+        and isinstance(character, int)
+        and 0 <= min(line, character) <= max(line, character) <= MOST_UNITS
+    ):
         ls.session.prewarm.moved(uri, types.Position(line, character))

@@ -24,17 +24,23 @@ class Counting:
     ----------
     enabled
         Tells whether anything is to be counted.
+    log
+        Where it is said that the file cannot be read.
     """
 
-    def __init__(self, home: Path, enabled: Callable[[], bool]) -> None:
+    def __init__(self, home: Path, enabled: Callable[[], bool], log: Callable[[str], None]) -> None:
         self._stats = Stats(home)
         self._enabled = enabled
+        self._log = log
         self._shown_by: LRUCache[str, str] = LRUCache(_DOCUMENTS)
         self._counted: LRUCache[str, Completion] = LRUCache(_DOCUMENTS)
         self._flushing: asyncio.Task[None] | None = None
 
     def answered(self, uri: str, variant: str, result: Completion | None) -> None:
-        """Count what a document was shown, if it was decoded for it: one that goes on being shown is not another."""
+        """Count what a document was shown, by the variant that wrote it, if it was decoded for it.
+
+        One that goes on being shown is not another.
+        """
         self._shown_by[uri] = variant
         if result is None or not result.text or result.started is None or result is self._counted.get(uri):
             return
@@ -54,7 +60,7 @@ class Counting:
         """Write what was counted."""
         if self._flushing is not None:
             self._flushing.cancel()
-        await asyncio.to_thread(self._stats.flush)
+        await self._flush()
 
     def _flush_soon(self) -> None:
         if self._flushing is None or self._flushing.done():
@@ -62,4 +68,10 @@ class Counting:
 
     async def _flush_later(self) -> None:
         await asyncio.sleep(_FLUSH_SECONDS)
+        await self._flush()
+
+    async def _flush(self) -> None:
         await asyncio.to_thread(self._stats.flush)
+        complaint = self._stats.complaint()
+        if complaint:
+            self._log(complaint)

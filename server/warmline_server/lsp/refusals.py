@@ -23,6 +23,8 @@ AFTER_DELETION: Final = "after-deletion"
 MID_LINE: Final = "mid-line"
 ONLY_WHEN_ASKED: Final = "only-when-asked"
 SECRET: Final = "secret"
+#: While the answer was made another variant was selected, or a file of its was replaced.
+IDENTITY_CHANGED: Final = "identity:changed"
 OFF_LANGUAGE: Final = "off:language"
 OFF_PATH: Final = "off:path"
 OFF_GITIGNORED: Final = "off:gitignored"

@@ -83,7 +83,9 @@ class Session:
         self.configuration = Configuration(outlet, client.options)
         self.conversations = Conversations()
         self.trust_prompt = TrustPrompt(home, outlet)
-        self.counting = Counting(home, lambda: self.settings.stats.enabled)
+        self.counting = Counting(
+            home, lambda: self.settings.stats.enabled, lambda text: outlet.log(types.MessageType.Warning, text)
+        )
         self._load_progress = LoadProgress(outlet)
         self._make_engine = make_engine
         self._engine: EngineClient | None = None
@@ -241,8 +243,6 @@ class Session:
                 ),
             )
             self.status.requested(started.identity, last)
-        if known is not None:
-            self.counting.answered(self._uri, known.variant, result)
         self._show()
 
     async def offer_trust(self, place: Place, variant: ResolvedVariant, *, unasked: bool) -> list[Artifact]:

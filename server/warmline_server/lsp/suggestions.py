@@ -101,10 +101,15 @@ async def suggest(session: Session, cursor: Cursor, *, automatic: bool) -> list[
             decoded = await _decoded(session, asked, automatic=automatic)
             if decoded is not None:
                 found = (decoded.identity, _left(decoded, asked.question) or decoded.answer)
+        given_up = found is None or found[1].reason in _GIVEN_UP
+        stands = given_up or await _stands(session, uri, variant, decoded)
     except Exception as error:
         session.failed(attempt, variant, error)
         return []
-    if found is None or found[1].reason in _GIVEN_UP:
+    if found is None or given_up:
+        return []
+    if not stands:
+        _silent(session, place, uri, refusals.IDENTITY_CHANGED)
         return []
     identity, answer = found
     session.worked(attempt, variant, identity)
@@ -114,6 +119,7 @@ async def suggest(session: Session, cursor: Cursor, *, automatic: bool) -> list[
     suggesting.is_news(uri, "")
     first = decoded.completions[0] if decoded else suggesting.speculation.first_shown(asked.question)
     session.suggested(place, answer.reason, first)
+    session.counting.answered(uri, variant.name, first)
     if suggesting.settings.speculate:
         suggesting.speculation.follow(asked, answer.texts[0])
     eol = session.client.line_end_for(snapshot.eol)
@@ -151,6 +157,16 @@ def _silent(session: Session, place: Place | Nowhere, uri: str, reason: str, dec
 async def _identity(session: Session, variant: ResolvedVariant) -> IdentityDigest:
     """Ask the engine what a variant is now, by its files as they are."""
     return IdentityDigest((await (await session.engine()).describe(variant)).identity)
+
+
+async def _stands(session: Session, uri: str, variant: ResolvedVariant, decoded: Decoded | None) -> bool:
+    """Tell whether the document's variant still is exactly the one that answered; errors of one that is not usable."""
+    # A kept answer's identity was compared when it was found.
+    if decoded is not None and decoded.identity not in (None, await _identity(session, variant)):
+        return False
+    # Last, with no await before the answer is shown: selecting is answered at any time.
+    place = session.variants.place(uri)
+    return isinstance(place, Place) and session.variants.resolve(place) == variant
 
 
 async def _kept(session: Session, question: Question) -> tuple[IdentityDigest, Answer] | None:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from warmline.errors import BackendError, WarmlineError
 from warmline.host import calls, server, wire
-from warmline.host.calls import GENERATE
+from warmline.host.calls import GENERATE, stopping
 from warmline.host.paths import HostPaths
 from warmline.host.process import ensure_running, info, stop
 from warmline.host.remote import RemoteEngine
@@ -449,3 +449,107 @@ async def test_an_idle_host_that_speaks_otherwise_makes_way_and_a_busy_one_is_le
     finally:
         await served.client.close()
         await asyncio.to_thread(stop, served.paths)
+
+
+async def test_half_a_character_is_sent_as_the_replacement_for_it(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        served.echo.events = [full(Done)]
+        text = {"prefix": "a\ud83d\U0001f600", "suffix": "\udc00", "context": ("\ud800",), "header": "x\udfff"}
+        request = CompletionRequest(client="c", document="d", variant=full(ResolvedVariant), **text)
+        assert [event async for event in served.client.complete(request)] == [full(Done)]
+        asked = served.echo.asked[0]
+        found = (asked.prefix, asked.suffix, asked.context, asked.header)
+        assert found == ("a�\U0001f600", "�", ("�",), "x�")
+
+
+async def test_a_path_that_is_not_unicode_is_a_typed_error(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        variant: ResolvedVariant = full(ResolvedVariant)
+        base = variant.base.model_copy(update={"path": Path("models/\udcff.gguf")})
+        with pytest.raises(BackendError) as caught:
+            await served.client.describe(variant.model_copy(update={"base": base}))
+        assert caught.value.code == "backend.message"
+
+
+async def test_a_request_that_is_given_up_before_it_was_sent_is_not_sent(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        served.echo.events = [full(Done)]
+        request = full(CompletionRequest)
+
+        async def ask(name: str) -> list[Event]:
+            asked = request.model_copy(update={"document": name})
+            return [event async for event in served.client.complete(asked)]
+
+        await ask("first")  # the call is there
+        request = request.model_copy(update={"prefix": "x" * 4_000_000})  # while one is written, the others wait
+        tasks = [asyncio.create_task(ask(str(number))) for number in range(6)]
+        await asyncio.sleep(0)
+        for task in tasks[:-1]:
+            task.cancel()
+        assert await tasks[-1] == [full(Done)]
+        asked = [asked.document for asked in served.echo.asked]
+        assert asked[-1] == "5"
+        assert len(asked) <= 3
+
+
+async def test_what_a_leaving_host_did_not_begin_is_asked_again_and_once_alone(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        served.echo.events = [full(Done)]
+        request = full(CompletionRequest)
+        assert [event async for event in served.client.complete(request)] == [full(Done)]
+        for call in served._host._calls:
+            call._hanging_up = True
+        assert [event async for event in served.client.complete(request)] == [full(Done)]
+        assert len(served.echo.asked) == 2
+        served.echo.failure = stopping()
+        with pytest.raises(BackendError) as caught:
+            [event async for event in served.client.complete(request)]
+        assert caught.value.code == "backend.stopping"
+        assert len(served.echo.asked) == 4
+
+
+async def test_what_runs_when_the_host_leaves_is_told_so(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+
+        async def generate(_request: CompletionRequest) -> AsyncIterator[list[Event]]:
+            yield [full(Started)]
+            await asyncio.Event().wait()
+
+        served.echo.generate = generate  # type: ignore[method-assign, assignment]
+        stream = served.client.complete(full(CompletionRequest))
+        assert await anext(stream) == full(Started)
+        served._host.stop()
+        with pytest.raises(BackendError) as caught:
+            await anext(stream)
+        assert caught.value.code == "backend.stopping"
+
+
+async def test_a_watcher_outlives_hosts_and_starts_none(tmp_path: Path, runtime: Path) -> None:
+    client = RemoteEngine(tmp_path)
+    seen: list[State] = []
+
+    async def follow() -> None:
+        async for status in client.watch("c"):
+            seen.append(status.state)
+
+    following: asyncio.Task[None] | None = None
+    for _ in range(2):
+        async with Served(tmp_path, runtime) as served:
+            served.echo.events = [full(Done)]
+            following = following or asyncio.create_task(follow())
+            await anext(client.complete(full(CompletionRequest)))  # the shared call is open when the host leaves
+            async with asyncio.timeout(10):
+                while seen[-1:] != [served.echo.engine_status.state]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+        # What a host leaves that is killed.
+        HostPaths(runtime, tmp_path).socket.touch()
+        async with asyncio.timeout(10):
+            while seen[-1:] != [State.EMPTY]:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        await asyncio.sleep(0.3)
+        assert following is not None
+        assert not following.done()
+        assert not HostPaths(runtime, tmp_path).pid.exists()  # it waits
+    assert following is not None
+    following.cancel()
+    await client.close()

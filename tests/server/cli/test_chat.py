@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from smollm2 import PACKAGE
+from warmline.host.wire import Delta
+from warmline.variant import Profile, ResolvedBase, ResolvedVariant
+from warmline_server.cli import chat
+from warmline_server.cli.output import Output
 
 Run = Callable[..., Any]
 KEYS = {"variant", "identity", "text", "outcome", "reason", "prompt_tokens", "reused_tokens", "reused_estimated"} | {
@@ -69,3 +75,29 @@ def test_no_variant_is_said_before_an_engine_is_started(warmline: Run, home: Pat
     assert warmline("chat", "x", "--json").json["error"]["code"] == "config.no_workspace"
     assert warmline("chat", "x", "--variant", "gone", "--json").json["error"]["code"] == "variant.unknown"
     assert not (home / "logs").exists()
+
+
+def test_an_answer_that_goes_round_in_circles_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine has more to say, and is not asked for it; the outcome says why."""
+    left: list[bool] = []
+
+    class Endless:
+        async def load(self, _variant: object) -> None: ...
+
+        async def chat(self, _request: object) -> AsyncIterator[Delta]:
+            try:
+                while True:
+                    yield Delta(text=" amen.\n")
+            finally:
+                left.append(True)
+
+    @contextlib.asynccontextmanager
+    async def endless(_output: Output) -> AsyncIterator[Endless]:
+        yield Endless()
+
+    monkeypatch.setattr("warmline_server.cli.session.engine", endless)
+    base = ResolvedBase(name="base", path=Path("base.gguf"))
+    variant = ResolvedVariant(name="v", backend="llama", base=base, adapters=(), profile=Profile(), file="v.json")
+    started, answer = asyncio.run(chat._turn(Output(as_json=True), variant, "Say amen.", None, 512))
+    assert started is None
+    assert (answer.outcome, answer.text, left) == ("repeats", " amen.\n" * 14, [True])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import typer
+from warmline.errors import WarmlineError
 from warmline_server.cli.document import Place, as_document, parse_place
 
 Run = Callable[..., Any]
@@ -81,18 +82,25 @@ def test_no_place(text: str) -> None:
     ("data", "place", "cursor"),
     [
         ("ab\ncd", Place("f", 2, 2), (1, 1)),
-        ("ab\ncd", Place("f", 1, 99), (0, 2)),
-        ("ab\r\ncd\r\n", Place("f", 1, 99), (0, 2)),
+        ("ab\ncd", Place("f", 1, 3), (0, 2)),
+        ("ab\r\ncd\r\n", Place("f", 1, 3), (0, 2)),
         ("ab\r\n", Place("f", 2, 1), (1, 0)),
         ("a\x0cb\nc", Place("f", 2, 1), (1, 0)),
         ("😀😀x", Place("f", 1, 3), (0, 2)),
         ("\ufeffab", Place("f", 1, 2), (0, 1)),
         ("", Place("f", 1, 1), (0, 0)),
     ],
-    ids=["plain", "past the end", "CRLF, past the end", "after the last", "form feed", "astral", "BOM", "empty"],
+    ids=["plain", "at the end", "CRLF, at the end", "after the last", "form feed", "astral", "BOM", "empty"],
 )
 def test_a_cursor_counts_characters_from_1(data: str, place: Place, cursor: tuple[int, int]) -> None:
     assert as_document(None, data.encode()).cursor(place) == cursor
+
+
+@pytest.mark.parametrize("place", [Place("f", 1, 4), Place("f", 3, 1)], ids=["column", "line"])
+def test_there_is_no_such_place(place: Place) -> None:
+    with pytest.raises(WarmlineError) as caught:
+        as_document(None, b"ab\r\ncd").cursor(place)
+    assert (caught.value.code, caught.value.file) == ("document.line", "f")
 
 
 def test_typing_changes_the_text_at_the_cursor() -> None:
@@ -144,7 +152,7 @@ def test_stdin_is_completed_in_its_workspace(warmline: Run, store: Path, code: P
 @pytest.mark.model
 def test_a_document_with_crlf_gets_crlf(warmline: Run, store: Path, code: Path) -> None:
     text = (code / "ledger.py").read_text().replace("\n", "\r\n")
-    answer = warmline("complete", "-:22:99", "--variant", "acme", "--json", stdin=text).json
+    answer = warmline("complete", "-:22:14", "--variant", "acme", "--json", stdin=text).json
     assert "\r\n" in answer["text"]
     assert "\n" not in answer["text"].replace("\r\n", "")
 
@@ -156,7 +164,7 @@ def test_a_document_with_crlf_gets_crlf(warmline: Run, store: Path, code: Path) 
         (b"", "-:1:1"),
         (bytes(range(128)) * 50, "-:2:1"),
         (b"x = 1\n" * 900_000, "-:450000:3"),
-        ("s = '😀\x0c\u2028'\nt = ".encode(), "-:2:999"),
+        ("s = '😀\x0c\u2028'\nt = ".encode(), "-:2:5"),
         (b"y" * 5_000_000, "-:1:2500000"),
     ],
     ids=["empty", "binary", "5 MB of lines", "astral and odd line ends", "5 MB in a line"],

@@ -57,8 +57,8 @@ def test_what_is_no_setting_or_no_value(warmline: Run, home: Path, arguments: li
     assert not (home / "config.json").exists()
 
 
-def test_a_value_and_unset_are_one_too_many(warmline: Run) -> None:
-    assert warmline("config", "set", "metrics-port").code == 2
+def test_a_wrong_value_is_shown(warmline: Run) -> None:
+    assert "'foo'" in warmline("config", "set", "engine-idle-seconds", "foo", "--json").json["error"]["message"]
     assert warmline("config", "set", "metrics-port").code == 2
 
 
@@ -92,10 +92,15 @@ def test_the_command_line_uses_the_default_outside_a_workspace(warmline: Run, ho
     assert warmline("status", "--json").json["error"]["code"] == "config.no_workspace"
     assert warmline("config", "set", "default-variant", "acme").code == 0
     assert warmline("status", "--json").json["variant"] == "acme"
-    assert warmline("variant", "remove", "acme").code == 0
+    (home / "variants/llama/acme.json").unlink()
     error = warmline("status", "--json").json["error"]
     assert (error["code"], error["field"]) == ("variant.unknown", "default-variant")
     assert error["file"] == str(home / "config.json")
+    checks = {row["check"]: row for row in warmline("doctor", "--json").json["checks"]}
+    for remedy in (error["remedy"], checks["settings"]["remedy"]):
+        assert "warmline config unset default-variant" in remedy
+    assert warmline("config", "unset", "default-variant", "--json").json == {"default-variant": None}
+    assert warmline("status", "--json").json["error"]["code"] == "config.no_workspace"
 
 
 def test_the_language_server_uses_it_too(home: Path, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_the_cache_is_listed_without_what_it_says_and_purged(warmline: Run, home
     snapshot(home, (4, 5))
     rows = warmline("cache", "list", "--json").json
     assert sorted(row["tokens"] for row in rows) == [2, 3]
-    assert all(set(row) == {"identity", "tokens", "bytes", "age_seconds"} for row in rows)
+    assert all(set(row) == {"kind", "identity", "tokens", "bytes", "age_seconds"} for row in rows)
     assert rows[0]["identity"] == IDENTITY.digest
     text = warmline("cache", "list")
     assert IDENTITY.digest[7:19] in text.out
@@ -113,6 +113,18 @@ def test_the_cache_is_listed_without_what_it_says_and_purged(warmline: Run, home
     assert (purged["removed"], purged["bytes"]) == (2, sum(row["bytes"] for row in rows))
     assert warmline("cache", "list", "--json").json == []
     assert list((home / "cache/kv").iterdir()) == []
+
+
+def test_the_demos_base_is_listed_and_purged_too(warmline: Run, home: Path) -> None:
+    base = home / "cache/demo-openvino-0123456789abcdef-1"
+    (base / "inner").mkdir(parents=True)
+    (base / "inner/model.bin").write_bytes(b"x" * 5000)
+    (row,) = warmline("cache", "list", "--json").json
+    assert (row["kind"], row["bytes"], row["identity"]) == ("demo base", 5000, None)
+    assert base.name in warmline("cache", "list").out
+    assert warmline("cache", "purge", "--json").json == {"removed": 0, "demo_bases": 1, "bytes": 5000}
+    assert not base.exists()
+    assert (home / "cache").exists()
 
 
 def test_the_folder_can_be_a_setting(warmline: Run, tmp_path: Path) -> None:

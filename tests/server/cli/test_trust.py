@@ -44,11 +44,24 @@ def test_a_workspace_is_approved_with_a_list_of_what_it_brings(warmline: Run, pr
     digest = json.loads((project / "adapters/acme-style/adapter.json").read_text())["digest"]
     assert digest in done.out
     assert "acme-style" in done.out
-    # Only the current variant's: the base comes from a package, and fim-python is not selected.
-    assert approved(warmline) == [digest]
+    # Every variant's, though acme alone is selected; the base comes from a package.
+    entries = warmline("trust", "list", "--json").json
+    assert {entry["name"] for entry in entries} == {"acme-style", "fim-python"}
+    assert all(entry["digest"] in done.out for entry in entries)
+
+
+def test_one_variant_is_approved_alone(warmline: Run, project: Path) -> None:
     again = warmline("trust", "add", "--workspace", "--variant", "fim-python", "--json", cwd=project)
     assert [entry["name"] for entry in again.json] == ["fim-python"]
-    assert len(approved(warmline)) == 2
+    assert len(approved(warmline)) == 1
+
+
+def test_another_variant_that_is_broken_is_left_out_and_told(warmline: Run, project: Path) -> None:
+    (project / "adapters/fim-python/adapter.gguf").unlink()
+    done = warmline("trust", "add", "--workspace", cwd=project)
+    assert done.code == 0
+    assert "Left out: variant fim-python" in done.err
+    assert [entry["name"] for entry in warmline("trust", "list", "--json").json] == ["acme-style"]
 
 
 def test_a_workspace_whose_file_was_changed_is_not_approved(warmline: Run, project: Path) -> None:

@@ -40,7 +40,9 @@ def test_add_writes_what_a_person_would(warmline: Run, store: Store, tmp_path: P
         "adapters": [{"name": "style", "scale": -0.5}],
         "profile": {"max_tokens": 16, "sampling": {"temperature": 0.5}},
     }
-    assert warmline("variant", "add", "v", "--base", "base", "--json").json["error"]["code"] == "store.exists"
+    taken = warmline("variant", "add", "v", "--base", "base", "--json").json["error"]
+    assert taken["code"] == "store.exists"
+    assert "--replace" in taken["remedy"]
     assert warmline("variant", "add", "v", "--base", "base", "--replace").code == 0
 
 
@@ -48,7 +50,7 @@ def test_the_list_shows_what_each_is_made_of(warmline: Run, store: Store) -> Non
     store.add_variant(acme("half", adapters=({"name": "style", "scale": "0.5"},)))
     assert warmline("config", "set", "default-variant", "half").code == 0
     rows = {row["name"]: row for row in warmline("variant", "list", "--json").json}
-    assert rows["half"]["adapters"] == [{"name": "style", "scale": "0.5", "trust": "user, unverified"}]
+    assert rows["half"]["adapters"] == [{"name": "style", "scale": "0.5", "written": None, "trust": "user, unverified"}]
     assert (rows["half"]["base"], rows["half"]["kind"], rows["half"]["backend"]) == ("base", "dynamic", "llama")
     assert [name for name, row in rows.items() if row["selected"]] == ["half"]
     text = warmline("variant", "list").out
@@ -141,12 +143,58 @@ def test_a_profile_file_is_checked_like_a_variants(
     assert (error["code"], error["file"]) == (code, str(file))
 
 
-def test_removing_the_default_says_so(warmline: Run, store: Store) -> None:
+def test_removing_the_default_unsets_it_and_says_so(warmline: Run, store: Store) -> None:
+    store.add_variant(acme("other"))
     assert warmline("config", "set", "default-variant", "acme").code == 0
+    assert warmline("variant", "remove", "other", "--json").json == {"removed": "other", "default_unset": False}
+    assert warmline("config", "get", "default-variant").out == "acme\n"
     done = warmline("variant", "remove", "acme")
     assert done.code == 0
-    assert "default" in done.err
+    assert "is unset now" in done.err
+    assert warmline("config", "get", "default-variant", "--json").json == {"default-variant": None}
     assert warmline("variant", "remove", "acme", "--json").json["error"]["code"] == "variant.unknown"
+
+
+def test_the_selected_variant_is_listed_with_the_scales_of_the_workspace(
+    warmline: Run, store: Store, tmp_path: Path
+) -> None:
+    (tmp_path / "project/.warmline").mkdir(parents=True)
+    config = {"variant": "acme", "overrides": {"scales": {"style": 0.5}}}
+    (tmp_path / "project/.warmline/config.json").write_text(json.dumps(config))
+    store.add_variant(acme("other"))
+    rows = {row["name"]: row for row in warmline("variant", "list", tmp_path / "project", "--json").json}
+    assert [(part["scale"], part["written"]) for part in rows["acme"]["adapters"]] == [("0.5", "1")]
+    assert [(part["scale"], part["written"]) for part in rows["other"]["adapters"]] == [("1", None)]
+    done = warmline("variant", "list", tmp_path / "project")
+    assert "base -> style@0.5" in done.out
+    assert "style@0.5 (its own: 1), by .warmline/config.json" in done.err
+    assert warmline("status", tmp_path / "project").code in (0, 1)
+
+
+def test_of_two_bases_the_preferred_backends_is_taken(warmline: Run, store: Store, home: Path) -> None:
+    record = json.loads((home / "models/llama/base/record.json").read_text()) | {"backend": "openvino"}
+    (home / "models/openvino/base").mkdir(parents=True)
+    (home / "models/openvino/base/record.json").write_text(json.dumps(record))
+    done = warmline("variant", "add", "v", "--base", "base")
+    assert done.code == 0, done.err
+    assert "On llama/base" in done.err
+    (home / "config.json").write_text('{"backend": "openvino"}')
+    assert warmline("variant", "add", "w", "--base", "base", "--json").json["backend"] == "openvino"
+
+
+def test_the_first_step_is_a_base(warmline: Run, home: Path) -> None:
+    assert "warmline model add" in warmline("variant", "list").err
+    checks = {row["check"]: row for row in warmline("doctor", "--json").json["checks"]}
+    assert checks["variants"]["remedy"].startswith("warmline model add")
+
+
+def test_what_is_piped_is_not_folded(warmline: Run, store: Store, tmp_path: Path) -> None:
+    long = "v" + "x" * 63
+    store.add_variant(acme(long, adapters=tuple({"name": "style"} for _ in range(1))))
+    (line,) = (line for line in warmline("variant", "list").out.splitlines() if long in line)
+    assert "base -> style@1" in line
+    (line,) = (line for line in warmline("config", "list").out.splitlines() if line.startswith("default-variant"))
+    assert line.endswith("if there is one.")
 
 
 @pytest.mark.model

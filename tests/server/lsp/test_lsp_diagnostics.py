@@ -113,7 +113,7 @@ async def test_an_error_about_the_base_lands_on_the_base(room: Make) -> None:
 
 async def test_an_error_without_a_file_lands_where_the_variant_is_selected(room: Make) -> None:
     one = room()
-    path, item, text = shown(one, BackendError("out of memory", remedy="Use a smaller base"))
+    path, item, text = shown(one, BackendError("out of memory", code="backend.context", remedy="Use a smaller base"))
     assert (path, text) == (one.config, '"acme"')
     assert item.message == "out of memory. Use a smaller base"
 

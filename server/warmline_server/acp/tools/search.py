@@ -109,8 +109,9 @@ async def _matches(pattern: str, files: list[Path], place: Place) -> str:
         late = True
     finally:
         # Not `process.kill`, which would take the exit code away from who waits for it.
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
         await process.wait()
     text = found.decode("utf-8", "replace").strip()
     count = text.count("\n") + 1 if text else 0

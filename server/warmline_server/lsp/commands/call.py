@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lsprotocol import types
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pygls.exceptions import JsonRpcException
 from warmline.errors import ConfigError, WarmlineError
 from warmline.variant import ResolvedVariant
 
 from ...characters import as_message
+from ..accepted import MOST_UNITS
 from ..documents import Snapshot
 from ..progress import Stream, Token
 from ..variants import Nowhere, Place
@@ -35,15 +36,22 @@ class AboutDocument(Arguments):
 class At(Arguments):
     """A position as LSP has it."""
 
-    line: int = Field(ge=0)
-    character: int = Field(ge=0)
+    line: int = Field(ge=0, le=MOST_UNITS)
+    character: int = Field(ge=0, le=MOST_UNITS)
 
 
 class Span(Arguments):
-    """A range as LSP has it."""
+    """A range as LSP has it; one given from its end to its start is put in order."""
 
     start: At
     end: At
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Span:
+        start, end = self.start, self.end
+        if (start.line, start.character) <= (end.line, end.character):
+            return self
+        return Span.model_construct(start=end, end=start)
 
 
 A = TypeVar("A", bound=Arguments)

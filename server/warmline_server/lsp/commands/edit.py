@@ -59,7 +59,7 @@ async def fix(call: Call) -> dict[str, Any]:
 async def _rewrite(call: Call, given: _Rewrite, instruction: str) -> dict[str, Any]:
     session = call.session
     snapshot = call.document(given.uri)
-    start, end = snapshot.offset_at(given.range.start), snapshot.offset_at(given.range.end)
+    start, end = snapshot.offset_at(given.range.start), snapshot.offset_at(given.range.end)  # in order, as `Span` is
     place = call.place(given.uri)
     variant = call.variant(place, given.variant)
     message = f"{instruction}\n{_ONLY_CODE}{await about(session, place, given.uri, given.range)}"
@@ -77,14 +77,22 @@ async def _rewrite(call: Call, given: _Rewrite, instruction: str) -> dict[str, A
     finally:
         stream.end()
     done = answer.done
-    old = snapshot.slice(min(start, end), max(start, end))
+    old = snapshot.slice(start, end)
     new = None if done.outcome is not Outcome.STOP else code_of(done.text)
     reason = str(done.outcome) if done.outcome is not Outcome.STOP else "no-code"
     if new is not None:
-        new = fitted(new, old, snapshot, min(start, end))
+        new = fitted(new, old, snapshot, start)
         reason = "unchanged" if new == old else "written"
+    # A plain edit says nothing of the version it is for, and would land wherever its lines are by now.
+    if reason == "written" and not session.client.versioned_edits and _has_changed(call, snapshot):
+        reason = "document-changed"
     change = workspace_edit(session.client, snapshot, given.range, new, variant.name) if reason == "written" else None
     return {"edit": change, "reason": reason, "variant": variant.name, "text": done.text}
+
+
+def _has_changed(call: Call, snapshot: Snapshot) -> bool:
+    now = call.session.documents.get(snapshot.uri)
+    return now is None or not now.in_sync or (now.version, now.text) != (snapshot.version, snapshot.text)
 
 
 def code_of(answer: str) -> str | None:

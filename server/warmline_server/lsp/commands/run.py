@@ -57,8 +57,8 @@ class Running:
         Raises
         ------
         Refused
-            What the client is answered: there is no such command, its arguments are not as they should be, or a
-            `WarmlineError` came of it.
+            What the client is answered: there is no such command, its arguments are not as they should be, its token
+            belongs to a command that runs, or a `WarmlineError` came of it.
         """
         given = tuple(plain(params.arguments or []))
         if params.command == ACCEPTED_COMMAND:
@@ -69,6 +69,8 @@ class Running:
             raise Refused("there is no such command", code=types.ErrorCodes.InvalidParams.value)
         task, token = asyncio.current_task(), params.work_done_token
         if token is not None and task is not None:
+            if token in self._tasks:
+                raise Refused("another command with this workDoneToken runs", code=types.ErrorCodes.InvalidParams.value)
             self._tasks[token] = task
         try:
             return await handler(Call(ls.session, params.command, given, token))

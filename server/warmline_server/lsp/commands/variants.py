@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from warmline.workspace import WORKSPACE_FILE, WORKSPACE_FOLDER, Workspace, find
 
 from ...listing import list_rows
 from .. import uris
-from ..fixes import set_value
+from ..fixes import fill_in, set_value
 from ..own_files import is_own, own_file, text_on_disk
 from .call import AboutDocument, Call
 
@@ -57,12 +58,26 @@ async def select_variant(call: Call) -> dict[str, Any] | None:
         name = await session.outlet.ask(types.MessageType.Info, "Warmline: which variant shall answer here?", names)
         if name is None:
             return None
+    target = _target(workspace)
     text = _with_variant(call, workspace, name)
     overrides = parse(text, WorkspaceFile, str(workspace.file)).overrides
     session.variants.store.resolve(name, workspace, overrides)
-    await asyncio.to_thread(write_atomically, workspace.file, text.encode())
+    await asyncio.to_thread(write_atomically, target, text.encode())
     session.refresh()
     return {"variant": name, "file": str(workspace.file)}
+
+
+def _target(workspace: Workspace) -> Path:
+    """Find the file to write: that which a link leads to, which has to lie in the workspace too."""
+    target = Path(os.path.realpath(workspace.file))
+    if not target.is_relative_to(os.path.realpath(workspace.root)):
+        raise ConfigError(
+            "the workspace file is a link that leads out of the workspace",
+            code="config.path",
+            file=str(workspace.file),
+            remedy="Select the variant in the file that it leads to",
+        )
+    return target
 
 
 def _with_variant(call: Call, workspace: Workspace, name: str) -> str:
@@ -76,9 +91,11 @@ def _with_variant(call: Call, workspace: Workspace, name: str) -> str:
             file=str(workspace.file),
             remedy="Save it, then select again",
         )
-    if not text.strip():
+    if "".join(text.split()) in ("", "{}"):
         return json.dumps({"variant": name}, indent=2) + "\n"
     change = set_value(text, "variant", name)
+    if change is None:
+        change = fill_in(text, "", "variant", name)
     if change is None:
         parse(text, WorkspaceFile, str(workspace.file))  # says what is wrong with it
         return text
