@@ -124,7 +124,9 @@ class Profile(Model):
         default=64, description="Most tokens that one completion decodes."
     )
     sampling: Sampling = Field(default=Sampling(), description="How tokens are picked.")
-    openvino: OpenVinoProfile = Field(default=OpenVinoProfile(), description="What OpenVINO alone is told.")
+    openvino: OpenVinoProfile = Field(
+        default=OpenVinoProfile(), description="Settings of the OpenVINO backend; llama.cpp ignores them."
+    )
 
 
 class BaseRef(Model):

@@ -62,6 +62,42 @@ def test_a_file_that_is_none_counts_as_empty(tmp_path: Path, content: str) -> No
     assert load(tmp_path).variants["acme"].accepted == 1
 
 
+@pytest.mark.parametrize(
+    "content",
+    ['{"version": 2}', '{"added": 1}', '{"variants": {"a": {"last": NaN}}}', '{"variants": {"a": {"last": 1e300}}}'],
+)
+def test_what_cannot_be_read_is_never_overwritten(tmp_path: Path, content: str) -> None:
+    file, aside = tmp_path / STATS_FILE, tmp_path / stats.UNREADABLE_FILE
+    file.write_text(content)
+    one = Stats(tmp_path)
+    one.accepted("acme")
+    assert one.flush()
+    assert aside.read_text() == content
+    assert aside.name in one.complaint()
+    assert one.complaint() == ""
+    file.write_text("another")
+    one.accepted("acme")
+    assert not one.flush()
+    assert (file.read_text(), aside.read_text()) == ("another", content)
+    assert one.complaint() == ""  # once
+    aside.unlink()
+    assert one.flush()
+    assert load(tmp_path).variants["acme"].accepted == 1
+
+
+def test_counters_stay_within_what_can_be_read_again(tmp_path: Path) -> None:
+    most = 1 << 53
+    full = {"shown": most, "accepted": most, "latency": {"0": most}}
+    (tmp_path / STATS_FILE).write_text(json.dumps({"variants": {"acme": full}}))
+    one = Stats(tmp_path)
+    for milliseconds in (0.5, float("inf"), float("nan")):
+        one.shown("acme", milliseconds)
+    one.accepted("acme")
+    assert one.flush()
+    tally = load(tmp_path).variants["acme"]
+    assert (tally.shown, tally.accepted, tally.latency) == (most, most, {0: most})
+
+
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs a folder that cannot be written")
 def test_what_cannot_be_written_is_kept(tmp_path: Path) -> None:
     one = Stats(tmp_path)

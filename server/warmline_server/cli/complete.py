@@ -30,7 +30,8 @@ def command(
     """Print what the workspace's variant suggests at FILE:LINE:COL.
 
     JSON: `text` is the suggestion as an editor would show it, or null; `shown` says why it is what it is; `reason`
-    says how warm the KV was (cold, warm, prefix:..., identity:...), null when the engine was not asked.
+    says how warm the KV was (cold, warm, prefix:..., identity:...), null when the engine was not asked. A file whose
+    name says that it holds secrets (`.env`, `*.pem`) is refused.
     """
     from warmline_server.completion import BINARY, is_binary, refused
 
@@ -41,6 +42,7 @@ def command(
     output = Output(as_json)
     where = parse_place(place)
     document = read(where.file)
+    _check_no_secret(where.file, document)
     line, column = document.cursor(where)
     selection = select(document.path or Path.cwd(), variant)
     if is_binary(document.snapshot, document.offset(line, column)):
@@ -56,6 +58,21 @@ def command(
         _print(output, selection.variant.name, completion)
     if completion.text is None:
         raise typer.Exit(Exit.NOTHING)
+
+
+def _check_no_secret(file: str, document: Document) -> None:
+    from warmline.errors import ConfigError
+
+    from warmline_server.context.secrets import leads_to_secret
+
+    if document.path is not None and leads_to_secret(document.path, document.snapshot.language_id):
+        raise ConfigError(
+            "this file may hold secrets: no text of it goes to a model",
+            code="config.secret",
+            file=file,
+            remedy="Name another file; an editor's warmline.suggest.secretPaths adds names to the built-in ones, "
+            "no setting takes any away",
+        )
 
 
 async def _complete(output: Output, variant: ResolvedVariant, document: Document, line: int, column: int) -> Completion:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-_PARTS: Final = re.compile(r"(?:\*\*+/)+|\*\*+|\*|\?|\[!?[^\]]+\]|.", re.DOTALL)
+_PARTS: Final = re.compile(r"(?<![^/])(?:\*\*+/)+|\*\*+|\*|\?|\[!?[^\]]+\]|.", re.DOTALL)
 _FOLDERS: Final = "(?:.*?/)??"
 _ANYTHING: Final = ".*?"
 _IN_NAME: Final = "[^/]*?"

@@ -58,10 +58,18 @@ class Ring:
         kept.append(excerpt)
         return True
 
-    def forget(self, uri: str) -> None:
-        """Drop a document's excerpts: it became one from which nothing may be sent."""
+    def forget(self, uri: str) -> bool:
+        """Drop the excerpts of a document, or of all below a folder; False when there are none."""
+        below, found = uri.rstrip("/") + "/", False
         for folder, kept in list(self._folders.items()):
-            self._folders[folder] = [each for each in kept if each.uri != uri]
+            left = [each for each in kept if each.uri != uri and not each.uri.startswith(below)]
+            found |= len(left) < len(kept)
+            self._folders[folder] = left
+        return found
+
+    def clear(self) -> None:
+        """Drop all excerpts: of which documents there may be any is to be asked anew."""
+        self._folders.clear()
 
     def texts(self, folder: str, uri: str, near: str = "") -> tuple[str, ...]:
         """Give a folder's excerpts for a prompt about `uri`, oldest first.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .. import completion
 from ..context.globs import matches
-from ..context.secrets import is_secret
+from ..context.secrets import is_secret, leads_to_secret
 from ..suggest.settings import SuggestSettings
 from . import uris
 from .variants import Nowhere, Place
@@ -58,8 +57,9 @@ async def in_document(
 ) -> str | None:
     """Name what forbids that any text of a document reaches a model: it is no context for others either."""
     path = uris.to_path(snapshot.uri)
-    shown = path_in(place, path) or ""
-    if any(is_secret(each, snapshot.language_id) for each in _names(path)):
+    name = uris.name(snapshot.uri)
+    shown = path_in(place, path or Path(name)) or ""
+    if is_secret(name, snapshot.language_id) or (path is not None and leads_to_secret(path)):
         return SECRET
     if matches(shown, settings.secret_paths):
         return SECRET
@@ -74,9 +74,15 @@ async def in_document(
     return None
 
 
-def _names(path: Path | None) -> set[str]:
-    """Give a file's path, and where it leads: a link's own name may be harmless."""
-    return {path.as_posix(), Path(os.path.realpath(path)).as_posix()} if path is not None else {""}
+def rules(settings: SuggestSettings) -> tuple[object, ...]:
+    """Give the settings that `in_document` goes by."""
+    return (
+        settings.secret_paths,
+        settings.enabled_paths,
+        settings.disabled_languages,
+        settings.disabled_paths,
+        settings.skip_gitignored,
+    )
 
 
 def path_in(place: Place | Nowhere, path: Path | None) -> str | None:

@@ -41,6 +41,7 @@ def did_rename_files(ls: WarmlineServer, params: types.RenameFilesParams) -> Non
     """Take an open document along to its new name, whether or not the client closes and opens it again."""
     session = ls.session
     for renamed in params.files:
+        session.suggesting.renamed(renamed.old_uri)
         for uri in session.documents.renamed(renamed.old_uri, renamed.new_uri):
             file_check.check(session, uri)
             session.requests.stop(uri)

@@ -87,6 +87,11 @@ class LatestWins(Generic[T]):
         if run is not None and not run.over.done():
             run.release(True, answer)
 
+    async def finished(self, document: str) -> None:
+        """Wait until no work for a document runs."""
+        while (run := self._running.get(document)) is not None and not run.over.done():
+            await asyncio.shield(run.over)
+
     def stop(self, document: str, unless: Hashable = None) -> None:
         """Stop the work for a document, `unless` it is for that question; whoever waits for it gets None."""
         run = self._running.get(document)

@@ -138,6 +138,7 @@ class Session:
         """Take the editor's settings as they are now."""
         before = self.settings
         if self.configuration.take(raw) != before:
+            self.suggesting.configured(before.suggest)
             self.outlet.refresh_lenses()
 
     async def status_now(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from ..suggest.cache import Answer, IdentityDigest
 from ..suggest.context import Context
 from ..suggest.extent import wants_lines
 from ..suggest.question import Question
+from . import refusals
 
 if TYPE_CHECKING:
     from .session import Session
@@ -69,10 +70,15 @@ class Speculation:
     async def _decode(self, ahead: Asked) -> None:
         await asyncio.sleep(DELAY)
         session, question = self._session, ahead.question
+        # Other candidates may still be decoded: the engine would drop the guess for each of them.
+        await session.requests.finished(question.document)
         # Errors are for the requests that somebody waits for.
         with contextlib.suppress(WarmlineError):
+            engine = await session.engine()
+            if not await self._may_ask(question):
+                return
             result = await completion.complete_view(
-                await session.engine(),
+                engine,
                 question.variant,
                 question.view,
                 client=session.client_id,
@@ -87,6 +93,14 @@ class Speculation:
                 identity = IdentityDigest(result.started.identity)
                 session.suggesting.results.put(identity, question, Answer(texts, result.reason))
                 self._unshown = (question, result)
+
+    async def _may_ask(self, question: Question) -> bool:
+        """Tell whether the document still is one of which text may be sent, by the settings as they are now."""
+        suggesting, snapshot = self._session.suggesting, self._session.documents.get(question.document)
+        if snapshot is None or not suggesting.settings.speculate:
+            return False
+        place = self._session.variants.place(question.document)
+        return await refusals.in_document(snapshot, place, suggesting.settings, suggesting.git) is None
 
 
 def after(asked: Asked, text: str) -> Asked:

@@ -149,11 +149,31 @@ class Suggesting:
         if snapshot is not None:
             self._soon(self.visits.closed(snapshot))
 
+    def renamed(self, uri: str) -> None:
+        """A document, or a folder, has another name than this one from here on."""
+        self.speculation.stop()
+        if self.visits.renamed(uri):
+            self._stop_all()
+
+    def configured(self, before: SuggestSettings) -> None:
+        """The settings changed: nothing goes out any more that they would refuse now."""
+        if self.settings == before:
+            return
+        self.speculation.stop()
+        if refusals.rules(self.settings) != refusals.rules(before):
+            self.ring.clear()
+            self._stop_all()
+
     def close(self) -> None:
         """Stop everything."""
         self.speculation.stop()
         for task in self._tasks:
             task.cancel()
+
+    def _stop_all(self) -> None:
+        # What has been asked has the texts from before with it.
+        self._session.requests.stop_all()
+        self._session.prewarm.close()
 
     def _soon(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

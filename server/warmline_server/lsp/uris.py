@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
 from urllib.request import url2pathname
 
 
@@ -27,6 +27,14 @@ def to_path(uri: str) -> Path | None:
     # On POSIX a name is bytes, UTF-8 or not, and url2pathname would put U+FFFD for those that aren't.
     text = url2pathname(quoted) if os.name == "nt" else os.fsdecode(unquote_to_bytes(quoted))
     return Path(text) if text and "\x00" not in text else None  # no path has a NUL
+
+
+def name(uri: str) -> str:
+    """Give the path by which a URI of any scheme names a document, a file that is not saved yet too; may be empty."""
+    try:
+        return unquote(urlsplit(uri).path)
+    except ValueError:
+        return unquote(uri)
 
 
 def to_uri(path: Path) -> str:

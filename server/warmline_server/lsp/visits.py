@@ -30,10 +30,13 @@ class Visits:
         self._ring = ring
         self._line: LRUCache[str, int] = LRUCache(_DOCUMENTS)
         self._here = ""
+        self._gone: LRUCache[str, None] = LRUCache(_DOCUMENTS)
 
     async def at(self, uri: str, line: int) -> None:
         """A person is in a document, at a line."""
         left, self._here = self._here, uri
+        for gone in [each for each in self._gone if _covers(each, uri)]:
+            del self._gone[gone]
         self._line[uri] = line
         if left and left != uri and (snapshot := self._session.documents.get(left)) is not None:
             await self._keep(snapshot)
@@ -48,6 +51,16 @@ class Visits:
             self._here = ""
             await self._keep(snapshot)
 
+    def renamed(self, uri: str) -> bool:
+        """Forget what was seen of a document or a folder by its old name; False when that is nothing.
+
+        By the new name it may be a secret. If it is none, it becomes context again like any other.
+        """
+        self._gone[uri] = None
+        if _covers(uri, self._here):
+            self._here = ""
+        return self._ring.forget(uri)
+
     async def _keep(self, snapshot: Snapshot) -> None:
         suggesting, uri = self._session.suggesting, snapshot.uri
         place = self._session.variants.place(uri)
@@ -57,7 +70,15 @@ class Visits:
         if await refusals.in_document(snapshot, place, settings, suggesting.git) is not None:
             self._ring.forget(uri)
             return
+        # Git was asked meanwhile.
+        if settings != suggesting.settings or any(_covers(each, uri) for each in self._gone):
+            return
         path = refusals.path_in(place, uris.to_path(uri))
         if path is not None and not refusals.looks_binary(snapshot):
             text = excerpt(snapshot, self._line.get(uri, 0), settings.context_lines, path)
             self._ring.add(str(place.workspace.root), Excerpt(uri, text))
+
+
+def _covers(renamed: str, uri: str) -> bool:
+    """Tell whether a document is what was renamed, or lies in it."""
+    return uri == renamed or uri.startswith(renamed.rstrip("/") + "/")

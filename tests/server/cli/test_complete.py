@@ -186,6 +186,15 @@ def test_a_document_that_is_no_text_is_refused_as_in_an_editor(warmline: Run, st
     assert "binary" in warmline("complete", f"-:{line}:5", "--variant", "base", stdin=data).err
 
 
+def test_no_text_of_a_secret_file_is_completed(warmline: Run, store: Path, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("KEY=")
+    (tmp_path / "harmless.txt").symlink_to(tmp_path / ".env")
+    for name in (".env", "harmless.txt"):
+        error = warmline("complete", f"{tmp_path / name}:1:1", "--variant", "base", "--json").json["error"]
+        assert error["code"] == "config.secret"
+        assert "secretPaths" in error["remedy"]
+
+
 def test_an_unknown_variant_by_option_names_the_option(warmline: Run, store: Path) -> None:
     error = warmline("complete", "-:1:1", "--variant", "acne", "--json").json["error"]
     assert (error["code"], error["field"]) == ("variant.unknown", "--variant")

@@ -36,7 +36,9 @@ def test_the_story(warmline: Run, examples: Path, home: Path, tmp_path: Path) ->
     run("config", "set", "default-variant", "acme")
     rows = {row["name"]: row for row in run("variant", "list")}
     assert [name for name, row in rows.items() if row["selected"]] == ["acme"]
-    assert rows["acme"]["adapters"] == [{"name": "acme-style", "scale": "1", "trust": "user, unverified"}]
+    assert rows["acme"]["adapters"] == [
+        {"name": "acme-style", "scale": "1", "written": None, "trust": "user, unverified"}
+    ]
     differing = {row["field"] for row in run("variant", "diff", "acme", "plain")["fields"]}
     assert "adapters[0].digest" in differing
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from warmline_server.context.globs import matches
 from warmline_server.context.secrets import is_secret
@@ -12,10 +14,17 @@ SECRET = (
     *("credentials", "credentials.json", "aws/credentials.ini", "gcp_credentials.json", ".netrc", ".npmrc", ".pypirc"),
     *("kubeconfig", "kubeconfig.yaml", "home/.kube/config", "home/.ssh/config", "home/.aws/config", ".git-credentials"),
     *("terraform.tfstate", "prod.tfvars", "service-account.json", "my_passwords.txt", "token.json"),
+    # copies that editors and people keep
+    *("app.pem.bak", "server.key.bak", ".env.bak", "x.env.bak", ".netrc.bak", ".netrc~", "#server.key#", ".id_rsa.swp"),
+    *("secret.yml", "k8s/Secret.yaml", "secrets/db.yml", "deploy/secrets/prod/db_password", "secrets/old/key.json"),
+    *(".dockerconfigjson", ".docker/config.json", ".bash_history", ".zsh_history", "key.pk8", ".config/gh/hosts.yml"),
+    *("firebase-adminsdk.json", "shop-firebase-adminsdk-x1.json"),
 )
 PLAIN = (
     *("a.py", "environment.py", "src/env/main.py", "keyboard.py", "monkey.js", "tokens.py", "README.md", "pem.py"),
     *("credential_store/main.py", "docs/secrets/intro.md", "password.py", "Dockerfile", "config.json"),
+    *("secret_santa.py", "secret.py", "secretary.yml", "src/secrets/manager.py", "hosts.yml", "lib/history.py"),
+    *("a.py.bak", "keyboard.py~", "command_history.py", "firebase.json", "docker/config.json", "gh/main.yml"),
 )
 
 
@@ -55,7 +64,49 @@ def test_a_language_may_say_it_too() -> None:
         ("[", "[", True),
         ("", "a.py", False),
         ("a.b", "axb", False),
+        ("**/**/docs/**/*.md", "docs/b.md", True),
+        ("a*b*c", "abbac", True),
+        ("a*b*c", "ab/c", False),
+        ("*b*/x", "abb/x", True),
+        ("**/a/*b/**/c", "a/a/ab/c", True),
+        ("**/a/*b/**/c", "a/b/x/a/c/d", True),
+        ("a**b", "x/a/b", True),
+        ("a?**/b", "ab/b", True),
+        ("a**/b", "ab", False),
+        ("a[!b]c", "a/c", False),
     ],
 )
 def test_patterns_read_as_people_mean_them(pattern: str, path: str, wanted: bool) -> None:
     assert matches(path, [pattern]) is wanted
+
+
+def _fits(pattern: str, path: str) -> bool:
+    """Try every division of a path among the wildcards of a pattern that begins where the path does."""
+    if not pattern:
+        return not path or path.startswith("/")
+    if pattern.startswith("**/"):
+        folders = [at + 1 for at, sign in enumerate(path) if sign == "/"]
+        return any(_fits(pattern[3:], path[at:]) for at in [0, *folders])
+    if pattern.startswith("**"):
+        return any(_fits(pattern[2:], path[at:]) for at in range(len(path) + 1))
+    if pattern.startswith("*"):
+        return any(_fits(pattern[1:], path[at:]) for at in range(len(path.partition("/")[0]) + 1))
+    return path[:1] == pattern[0] and _fits(pattern[1:], path[1:])
+
+
+def test_the_first_fit_finds_what_trying_all_finds() -> None:
+    draw = random.Random(7)
+    matched = 0
+    for _ in range(4000):
+        names = ("*", "a", "b", "*a", "b*", "a*b", "*a*", "*b*a")
+        pattern = "/".join(draw.choice([*names, "**"]) for _ in range(draw.randint(2, 5)))
+        path = "/".join("".join(draw.choices("ab", k=draw.randint(1, 3))) for _ in range(draw.randint(1, 5)))
+        matched += matches(path, [pattern])
+        assert matches(path, [pattern]) is _fits(pattern, path), (pattern, path)
+    assert matched > 400
+
+
+@pytest.mark.parametrize("pattern", ["**/" * 300 + "x", "**/a/" * 40 + "x", "*a" * 60 + "x", "**a" * 60 + "x"])
+def test_no_pattern_tries_every_division_of_a_path(pattern: str) -> None:
+    # By trying all, each of these would outlast any run of the tests.
+    assert not matches("a/" * 100 + "a" * 200, [pattern])

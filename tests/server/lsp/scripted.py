@@ -64,7 +64,7 @@ class ScriptedEngine:
             if self.error is not None:
                 raise self.error
             yield Started(
-                identity=identity(request.variant),
+                identity=(await self.describe(request.variant)).identity,
                 prompt_tokens=10,
                 reused_tokens=4,
                 reason="prefix:4/10",

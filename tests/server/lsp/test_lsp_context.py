@@ -7,8 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from scripted import Room
+from lsprotocol import types
+from scripted import Room, inline_params
 from typist import Typist, settle
+from warmline_server.lsp import prewarming, rename, speculating
+from warmline_server.lsp.inline_completion import inline_completion
 
 Make = Callable[..., Room]
 
@@ -66,9 +69,6 @@ async def test_a_folder_never_sees_another_folders_text(room: Make) -> None:
 
 
 async def test_prefilled_is_the_prompt_that_is_asked_for_then(room: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lsprotocol import types
-    from warmline_server.lsp import prewarming
-
     monkeypatch.setattr(prewarming, "DELAY", 0.0)
     one = room("1")
     assert await Typist(one, LEDGER, "src/ledger.py").ghost()
@@ -142,3 +142,89 @@ async def test_a_document_that_is_off_is_no_context_either(room: Make) -> None:
     assert await Typist(one, KEY, "notes.txt", "plaintext").ghost() is None
     assert await Typist(one, "x = ").ghost() == "1"
     assert "hunter2" not in sent(one)
+
+
+def renamed(room: Room, old: str, new: str) -> None:
+    files = [types.FileRename(room.uri(old), room.uri(new))]
+    rename.did_rename_files(room.ls, types.RenameFilesParams(files))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("src/tmp.py", "src/.env"), ("src", ".ssh")], ids=["the document", "its folder"]
+)
+@pytest.mark.parametrize("closed", [False, True], ids=["open", "closed"])
+async def test_what_was_renamed_to_a_secret_is_context_no_more(room: Make, old: str, new: str, closed: bool) -> None:
+    one = room("1")
+    secret = Typist(one, KEY, "src/tmp.py")
+    assert await secret.ghost()
+    person = Typist(one, "x = ", "a.py")
+    assert await person.ghost()
+    assert "hunter2" in str(one.engine.requests[-1].context)
+    if closed:
+        await secret.close()
+    renamed(one, old, new)
+    await settle()
+    person.type("y")
+    assert await person.ghost()
+    assert one.engine.requests[-1].context == ()
+
+
+async def test_a_document_renamed_while_it_is_left_is_not_kept(room: Make) -> None:
+    one = room("1")
+    secret = Typist(one, KEY, "src/tmp.py")
+    await settle()
+    closing = asyncio.ensure_future(secret.close())
+    renamed(one, "src/tmp.py", ".env")
+    await closing
+    await settle()
+    assert await Typist(one, "x = ").ghost()
+    assert one.engine.requests[-1].context == ()
+
+
+@pytest.mark.parametrize("later", [{"secretPaths": ["tmp.py"]}, {"disabledLanguages": ["python"]}])
+async def test_what_the_settings_refuse_later_is_context_no_more(room: Make, later: dict[str, list[str]]) -> None:
+    one = room("1")
+    assert await Typist(one, KEY, "src/tmp.py").ghost()
+    person = Typist(one, "x = ", "src/a.txt", "plaintext")
+    assert await person.ghost()
+    assert "hunter2" in str(one.engine.requests[-1].context)
+    one.session.configure({"suggest": {"candidates": 1, "speculate": False, "contextExcerpts": 4, **later}})
+    person.type("y")
+    assert await person.ghost()
+    assert one.engine.requests[-1].context == ()
+
+
+@pytest.mark.parametrize("change", ["rename", "secretPaths", "speculate", "nothing"])
+async def test_no_guess_about_what_became_a_secret(room: Make, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    monkeypatch.setattr(speculating, "DELAY", 0.02)
+    one = room("abc", suggest={"speculate": True})
+    person = Typist(one, "x = ")
+    assert await person.ghost()
+    if change == "rename":
+        renamed(one, "src/a.py", ".env")
+    elif change == "secretPaths":
+        one.session.configure({"suggest": {"candidates": 1, "secretPaths": ["a.py"]}})
+    elif change == "speculate":
+        one.session.configure({"suggest": {"candidates": 1, "speculate": False}})
+    await asyncio.sleep(0.06)
+    assert len(one.engine.requests) == (2 if change == "nothing" else 1)
+
+
+async def test_a_guess_asks_for_the_refusals_once_more(room: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speculating, "DELAY", 0.02)
+    one = room("abc", suggest={"speculate": True})
+    assert await Typist(one, "x = ").ghost()
+    (one.root / ".env").touch()
+    (one.root / "src" / "a.py").symlink_to(one.root / ".env")
+    await asyncio.sleep(0.06)
+    assert len(one.engine.requests) == 1
+
+
+@pytest.mark.parametrize("uri", ["untitled:/ws/.env", "untitled:.env", "untitled:/id_rsa", "untitled:/ws/%2Eenv"])
+async def test_a_document_without_a_file_may_be_a_secret_by_its_name(room: Make, uri: str) -> None:
+    one = room("1")
+    one.session.variants.roots = (one.root,)
+    for each in (uri, "untitled:Untitled-1"):
+        one.session.documents.open(each, "plaintext", 1, KEY)
+        await inline_completion(one.ls, inline_params(each, 2, 0))
+    assert [request.document for request in one.engine.requests] == ["untitled:Untitled-1"]
