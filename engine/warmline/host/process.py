@@ -73,7 +73,9 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
                     lock.acquire()
                     if await _made_way(paths):
                         process = _spawn(paths, metrics_port)
-            running = await _ours(paths, 0.5)
+            # One that was started here is taken as it is: if it differs, what is installed was changed since this
+            # process began, and another start would give the same.
+            running = await (_ours if process is None else info)(paths, 0.5)
             if running is not None:
                 return running
             if process is not None and process.poll() is not None:

@@ -56,7 +56,8 @@ def malformed(error: ValidationError) -> BackendError:
         f"malformed message: {first['msg']}",
         code="backend.message",
         field=field or None,
-        remedy="End the engine, which is of another version: `warmline engine stop`; the next request starts it anew",
+        remedy="End the engine, which is of another version: `warmline engine stop`; the next request starts it "
+        "anew. If it stays, start this program again",
     )
 
 

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from warmline.errors import BackendError, WarmlineError
-from warmline.host import calls, server, wire
+from warmline.host import calls, process, server, wire
 from warmline.host.calls import GENERATE, stopping
 from warmline.host.paths import HostPaths
 from warmline.host.process import ensure_running, info, stop
@@ -553,3 +553,15 @@ async def test_a_watcher_outlives_hosts_and_starts_none(tmp_path: Path, runtime:
     assert following is not None
     following.cancel()
     await client.close()
+
+
+async def test_a_host_that_was_started_here_is_taken_also_when_what_is_installed_has_changed(
+    tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "protocol", lambda: "as this program was when it was started")
+    paths = HostPaths(runtime, tmp_path)
+    try:
+        found = await ensure_running(paths, 20)
+        assert found.protocol == protocol()
+    finally:
+        await asyncio.to_thread(stop, paths)

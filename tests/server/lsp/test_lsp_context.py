@@ -169,13 +169,21 @@ async def test_what_was_renamed_to_a_secret_is_context_no_more(room: Make, old: 
     assert one.engine.requests[-1].context == ()
 
 
-async def test_a_document_renamed_while_it_is_left_is_not_kept(room: Make) -> None:
-    one = room("1")
+async def test_a_document_renamed_while_git_is_asked_is_not_kept(room: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = room("1", suggest={"contextExcerpts": 4, "skipGitignored": True})
+    answers = asyncio.Event()
+
+    async def ignores(path: Path) -> bool:
+        await answers.wait()
+        return False
+
     secret = Typist(one, KEY, "src/tmp.py")
     await settle()
-    closing = asyncio.ensure_future(secret.close())
+    monkeypatch.setattr(one.session.suggesting.git, "ignores", ignores)
+    await secret.close()
+    await settle()
     renamed(one, "src/tmp.py", ".env")
-    await closing
+    answers.set()
     await settle()
     assert await Typist(one, "x = ").ghost()
     assert one.engine.requests[-1].context == ()
