@@ -116,8 +116,9 @@ def test_restart(repo: Path) -> None:
     assert found["snapshot_bytes"] > 0
     assert cold["parts_ms"]["restore"] == 0 < warm["parts_ms"]["restore"]
     for side in (cold, warm):
-        assert all(side["parts_ms"][part] > 0 for part in ("start", "load", "verify", "probe", "context", "decode"))
+        assert all(side["parts_ms"][part] > 0 for part in ("start", "load", "verify", "context", "decode"))
         assert sum(side["parts_ms"].values()) == pytest.approx(side["total_ms"]["median"], rel=0.01)
+    assert warm["parts_ms"]["probe"] == 0  # what the adapter changes was measured before the restart
 
 
 @pytest.mark.slow

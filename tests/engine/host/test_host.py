@@ -241,9 +241,10 @@ async def test_one_clients_broken_variant_is_no_others_failure(engine: RemoteEng
     await other.close()
 
 
-async def test_a_runtime_folder_of_others_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "run"
-    folder.mkdir(mode=0o777)
+async def test_a_runtime_folder_of_others_is_refused(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("r")  # sockets have short names
     folder.chmod(0o777)
     monkeypatch.setenv("WARMLINE_RUNTIME_DIR", str(folder))
     assert host_paths(tmp_path).folder == folder

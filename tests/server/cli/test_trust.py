@@ -110,7 +110,10 @@ def test_approval_opens_the_way_and_removal_closes_it(warmline: Run, project: Pa
     assert "If you trust where it came from: warmline trust add --workspace\n" in re.sub(r" +\n", "\n", message)
     other = warmline("status", "--variant", "fim-python", "--json", project).json["error"]
     assert other["remedy"].endswith(f"warmline trust add --workspace {project} --variant fim-python")
-    (digest,) = [entry["digest"] for entry in warmline("trust", "add", "--workspace", "--json", cwd=project).json]
+    approved = warmline("trust", "add", "--workspace", "--json", cwd=project).json
+    digests = {entry["name"]: entry["digest"] for entry in approved}
+    assert set(digests) == {"acme-style", "fim-python"}  # of all the workspace's variants
+    digest = digests["acme-style"]
     assert warmline("complete", place, "--json", cwd=project).code == 0
     assert warmline("trust", "remove", digest).code == 0
     assert warmline("complete", place, "--json", cwd=project).json["error"]["code"] == "trust.unapproved"

@@ -31,7 +31,7 @@ PLAIN = (
 @pytest.mark.parametrize("path", SECRET)
 def test_a_secret_is_known_by_its_name(path: str) -> None:
     assert is_secret(path)
-    assert is_secret(f"/home/someone/{path}")
+    assert is_secret(f"/srv/someone/{path}")
 
 
 @pytest.mark.parametrize("path", PLAIN)
