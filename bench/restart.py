@@ -13,7 +13,8 @@ goes is told by timers in the host (`clocked_host.py`):
 - *start*: until the host answers its first call: Python and its imports, the lease, the socket;
 - *import*, *libraries*: importing llama.cpp, and hashing its shared libraries (their digest is identity);
 - *verify*: opening, hashing and checking base and adapter; *vocabulary*: reading the base's without its weights;
-- *load*, *probe*, *context*: the base's weights, the proof that the adapter changes something (kept on disk), the context;
+- *load*, *probe*, *context*: the base's weights, the proof that the adapter changes something (once, and then kept on
+  disk), the context;
 - *disk*, *restore*: reading and checking a snapshot, giving it to the context;
 - *tokenize*, *decode*: the prompt into tokens; prefill, decode and sampling; *other*: what is left, and the channel.
 

@@ -97,8 +97,12 @@ def load_file(path: str | os.PathLike[str], model: type[F], *, max_bytes: int = 
 
 
 def _at_most(fd: int, count: int) -> bytes:
-    data = os.pread(fd, count, 0)
-    while 0 < len(data) < count and (more := os.pread(fd, count - len(data), len(data))):
+    # What is asked for is allocated before it is read: ask for little more than is there.
+    asked = min(os.fstat(fd).st_size + 1, count)
+    data = os.pread(fd, asked, 0)
+    if len(data) < asked:
+        return data
+    while len(data) < count and (more := os.pread(fd, count - len(data), len(data))):  # it has grown meanwhile
         data += more
     return data
 
