@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import gc
 import os
 import sys
+import threading
+from typing import Final, NoReturn
+
+_NEW_OBJECTS: Final = 50_000  # between two searches for garbage
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Run the command line of this process and leave with its exit code (`output.Exit`)."""
     _open_missing_streams()
+    # Imports make many objects and no garbage: looking for it as often as usual costs a tenth of a short command.
+    gc.set_threshold(_NEW_OBJECTS)
     # Looking for plug-ins reads the metadata of every package that is installed.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
@@ -23,7 +32,23 @@ def main() -> None:
             code = run(sys.argv[1:])
     except KeyboardInterrupt:  # during the imports, before `run` could see to it
         code = 130
-    sys.exit(code)
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process as `sys.exit` does, without taking every object apart first: that is a seventh of a list."""
+    if threading.active_count() > 1:
+        sys.exit(code)  # it waits for them
+    _flush()
+    atexit._run_exitfuncs()
+    _flush()
+    os._exit(code)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # nobody reads any more: the code says what there was to say
+            stream.flush()
 
 
 def _open_missing_streams() -> None:
