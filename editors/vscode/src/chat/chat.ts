@@ -1,0 +1,147 @@
+/** The workspace's conversation: asks, follows what streams, keeps what was said. */
+import { randomUUID } from "node:crypto";
+import { CancellationTokenSource, EventEmitter, Uri, workspace, type Memento } from "vscode";
+import type { ChatAnswer, StreamPiece } from "../protocol";
+import type { Session } from "../session";
+import { rangeOf } from "./attachments";
+import { label, type Chip } from "./chips";
+import { faultOf, ServerGone } from "./fault";
+import { Log, type Exchange, type State, type Target } from "./log";
+
+const KEY = "warmline.chat";
+const MOST_TARGET = 20_000; // characters of a selection that are kept, to find it again
+const ENDS: Readonly<Record<string, State>> = { stop: "done", length: "cut", deadline: "cut" };
+
+/** What has happened: an exchange is new or other, a piece of text came, or all of it was cleared. */
+export type ChatEvent = { exchange: Exchange } | { exchange: Exchange; text: string } | { cleared: true };
+
+export class Chat {
+  readonly log: Log;
+  private readonly events = new EventEmitter<ChatEvent>();
+  readonly onEvent = this.events.event;
+  private running: CancellationTokenSource | undefined;
+
+  constructor(
+    private readonly session: Session,
+    private readonly memento: Memento,
+  ) {
+    this.log = Log.from(memento.get(KEY), randomUUID());
+  }
+
+  get busy(): boolean {
+    return this.running !== undefined;
+  }
+
+  /** Asks, and resolves when the answer has ended in whatever way; one question at a time. */
+  async ask(question: string, chips: readonly Chip[]): Promise<void> {
+    if (this.running) {
+      throw new Error("an answer is being written: stop it first");
+    }
+    const running = (this.running = new CancellationTokenSource());
+    const history = this.log.history();
+    const { conversation } = this.log;
+    const exchange = this.log.begin(question, chips.map(label), await targetOf(chips));
+    this.tell({ exchange });
+    await this.save();
+    const attached = chips.map(({ uri, span }) => ({ uri, range: span }));
+    try {
+      const answering = this.session.stream<ChatAnswer>(
+        "warmline.chat",
+        { message: question, conversation, history, attached },
+        (piece) => this.took(exchange, piece),
+        running.token,
+      );
+      this.ended(exchange, await orServerGone(this.session, answering));
+    } catch (error) {
+      this.failed(exchange, error, running.token.isCancellationRequested);
+    } finally {
+      running.dispose();
+      this.running = undefined;
+    }
+    this.tell({ exchange });
+    await this.save();
+  }
+
+  /** Stops the answer that is being written, at the server too. */
+  stop(): void {
+    this.running?.cancel();
+  }
+
+  async clear(): Promise<void> {
+    this.stop();
+    this.log.clear(randomUUID());
+    this.events.fire({ cleared: true });
+    await this.save();
+  }
+
+  private took(exchange: Exchange, piece: StreamPiece): void {
+    if (piece.kind === "started") {
+      exchange.variant = piece.variant;
+      exchange.adapters = piece.adapters;
+      this.tell({ exchange });
+    } else if (piece.kind === "text") {
+      exchange.answer += piece.text;
+      this.tell({ exchange, text: piece.text });
+    }
+  }
+
+  private ended(exchange: Exchange, answer: ChatAnswer): void {
+    exchange.answer = answer.text;
+    exchange.variant = answer.variant;
+    exchange.adapters = answer.adapters;
+    exchange.state = ENDS[answer.outcome] ?? "stopped";
+    if (answer.notice) {
+      exchange.notice = answer.notice;
+    }
+  }
+
+  private failed(exchange: Exchange, error: unknown, stopped: boolean): void {
+    if (stopped) {
+      exchange.state = "stopped";
+      return;
+    }
+    const fault = faultOf(error, exchange.answer !== "");
+    exchange.state = exchange.answer ? "broken" : "failed";
+    Object.assign(exchange, fault);
+    this.session.log.error(`chat: ${fault.code} ${fault.notice}`);
+  }
+
+  /** An exchange that was cleared meanwhile is none to speak of. */
+  private tell(event: Exclude<ChatEvent, { cleared: true }>): void {
+    if (this.log.exchanges.includes(event.exchange)) {
+      this.events.fire(event);
+    }
+  }
+
+  private async save(): Promise<void> {
+    await this.memento.update(KEY, this.log.toJSON());
+  }
+}
+
+/** The selection that went along, to be found again when code of the answer is applied. */
+async function targetOf(chips: readonly Chip[]): Promise<Target | undefined> {
+  const chip = chips.find(({ lines }) => lines === undefined);
+  if (!chip) {
+    return undefined;
+  }
+  const document = await workspace.openTextDocument(Uri.parse(chip.uri, true));
+  const text = document.getText(rangeOf(chip.span));
+  return text.length <= MOST_TARGET ? { uri: chip.uri, span: chip.span, text } : undefined;
+}
+
+/** Waits for an answer, but not for one of a server that is gone. */
+async function orServerGone<T>(session: Session, answering: Promise<T>): Promise<T> {
+  let watching: { dispose(): unknown } | undefined;
+  const gone = new Promise<never>((_, reject) => {
+    watching = session.onServer((state) => {
+      if (state.kind !== "running") {
+        reject(new ServerGone("Warmline's server ended"));
+      }
+    });
+  });
+  try {
+    return await Promise.race([answering, gone]);
+  } finally {
+    watching?.dispose();
+  }
+}

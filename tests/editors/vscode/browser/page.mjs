@@ -1,0 +1,46 @@
+// A browser at a VS Code server, and how the tests look at it.
+import { createRequire } from "node:module";
+import { mkdirSync } from "node:fs";
+import * as path from "node:path";
+
+const require = createRequire(`${process.env.PLAYWRIGHT_MODULES}/`);
+const { chromium } = require("playwright-core");
+
+export const settings = JSON.parse(process.argv[2]);
+const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+const SECONDS = 30;
+
+/** Opens the workbench, does something with the page, closes the browser whatever came of it. */
+export async function withPage(act, address = settings.url) {
+  const browser = await chromium.launch({ executablePath: settings.chromium, args: FLAGS });
+  try {
+    const context = await browser.newContext({ viewport: { width: 1100, height: 640 } });
+    const page = await context.newPage();
+    page.setDefaultTimeout(SECONDS * 1000);
+    await page.goto(address);
+    try {
+      return await act(page);
+    } catch (error) {
+      await picture(page, "failure");
+      throw error;
+    }
+  } finally {
+    await browser.close();
+  }
+}
+
+/** Keeps a picture among the test's artefacts. */
+export async function picture(page, name, options = {}) {
+  if (settings.pictures) {
+    mkdirSync(settings.pictures, { recursive: true });
+    await page.screenshot({ path: path.join(settings.pictures, `${name}.png`), ...options });
+  }
+}

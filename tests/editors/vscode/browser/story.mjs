@@ -1,0 +1,86 @@
+// What a person does with suggestions, from the first key to a broken variant, in a VS Code with the VSIX installed.
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import * as path from "node:path";
+import { picture, settings, withPage } from "./page.mjs";
+import { choose, editorText, ghostText, openFile, statusItem, tooltip, untilGhost, untilStatus } from "./workbench.mjs";
+
+const variantFile = path.join(settings.folder, ".warmline", "variants", "acme.json");
+const HEAD = "def transfer(";
+
+async function switchTo(page, name) {
+  await statusItem(page).click();
+  await choose(page, "Switch variant");
+  await page.locator(".quick-input-widget .monaco-list-row").filter({ hasText: name }).first().waitFor();
+  await picture(page, `switch-${name}`);
+  await choose(page, name);
+  await untilStatus(page, new RegExp(`\\b${name}: (warm|cold)`));
+}
+
+/** Types the head of a function on a line of its own at the end; VS Code puts the closing bracket. */
+async function typeHead(page) {
+  await page.keyboard.press("Control+End");
+  await page.keyboard.press("Escape");
+  await page.keyboard.type(`\n\n${HEAD}`);
+  return await untilGhost(page);
+}
+
+await withPage(async (page) => {
+  await page.locator(".explorer-folders-view").waitFor();
+  await openFile(page, "words.py");
+  await untilStatus(page, /acme: (warm|cold)/);
+
+  // Type, ghost text, type along, accept a word, accept the rest.
+  const first = await typeHead(page);
+  await picture(page, "ghost-text");
+  await page.keyboard.type(first[0]);
+  const rest = await untilGhost(page, `(text) => text === ${JSON.stringify(first.slice(1))}`);
+  await page.keyboard.press("Control+ArrowRight");
+  const left = await untilGhost(page, `(text) => text.length > 0 && text.length < ${rest.length}`);
+  const word = rest.slice(0, rest.length - left.length);
+  assert.equal(rest, word + left);
+  assert((await editorText(page)).includes(HEAD + first[0] + word), await editorText(page));
+  await picture(page, "word-accepted");
+  await page.keyboard.press("Tab");
+  const whole = (HEAD + first).split("\n")[0].trimEnd();
+  await page.waitForFunction(
+    (wanted) => document.querySelector(".editor-instance .view-lines").textContent.replace(/\u00a0/g, " ").includes(wanted),
+    whole,
+  );
+  assert((await editorText(page)).includes(whole));
+  await untilStatus(page, /acme: warm/);
+  const ours = await tooltip(page);
+  assert.match(ours, /acme-style/);
+  assert.match(ours, /Reused/);
+  await picture(page, "provenance");
+
+  // Another variant: another suggestion, another provenance.
+  await page.keyboard.press("Escape");
+  await page.locator(".editor-instance .view-lines").first().click();
+  await switchTo(page, "base");
+  const second = await typeHead(page);
+  await picture(page, "base-suggests");
+  assert.notEqual(second, first);
+  const theirs = await tooltip(page);
+  assert.doesNotMatch(theirs, /acme-style/);
+  assert.match(theirs, /Adapters\s*none/);
+  await page.keyboard.press("Escape");
+  await page.locator(".editor-instance .view-lines").first().click();
+  await switchTo(page, "acme");
+
+  // A broken variant's file is said, with what to do; mended, it answers again.
+  const good = readFileSync(variantFile, "utf8");
+  writeFileSync(variantFile, good.replace('"scale"', '"scael"'));
+  await untilStatus(page, /acme$/);
+  const wrong = await tooltip(page);
+  assert.match(wrong, /config\.unknown_field/);
+  assert.match(wrong, /scale/);
+  await picture(page, "broken");
+  writeFileSync(variantFile, good);
+  await untilStatus(page, /acme: (warm|cold)/);
+  await page.locator(".editor-instance .view-lines").first().click();
+  await typeHead(page);
+  assert((await ghostText(page)).trim().length > 0);
+  await picture(page, "mended");
+});
+console.log("null");

@@ -1,0 +1,40 @@
+// Runs the tests of this folder in VS Code's extension host, one after the other, and writes what came of each.
+const { writeFileSync, renameSync } = require("node:fs");
+const { tests } = require("./harness");
+
+const SECONDS = 60;
+
+exports.run = async () => {
+  const only = new RegExp(process.env.WARMLINE_TEST_ONLY || "");
+  const results = {};
+  try {
+    require("./suggestions");
+    require("./states");
+    require("./variants");
+    for (const [name, body] of tests) {
+      if (only.test(name)) {
+        const begun = Date.now();
+        const error = await outcome(body);
+        results[name] = { error, seconds: (Date.now() - begun) / 1000 };
+      }
+    }
+  } catch (error) {
+    results.loading = { error: String(error?.stack ?? error), seconds: 0 };
+  }
+  // By a rename, so that whoever waits for the file finds all of it.
+  const target = process.env.WARMLINE_TEST_RESULT;
+  writeFileSync(`${target}.part`, JSON.stringify(results, null, 2));
+  renameSync(`${target}.part`, target);
+};
+
+function outcome(body) {
+  let timer;
+  const late = new Promise((resolve) => {
+    timer = setTimeout(() => resolve(`took longer than ${SECONDS} s`), SECONDS * 1000);
+  });
+  const ran = (async () => body())().then(
+    () => null,
+    (error) => String(error?.stack ?? error),
+  );
+  return Promise.race([ran, late]).finally(() => clearTimeout(timer));
+}

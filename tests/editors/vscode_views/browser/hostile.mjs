@@ -1,0 +1,155 @@
+// What a model, a file or a person may write does nothing in the chat's page; what goes wrong is said, and nothing is lost.
+import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import { picture, settings, withPage } from "../../vscode/browser/page.mjs";
+import { ask, command, ended, open, openChat, pageOf, started, until } from "./views.mjs";
+
+const outside = [];
+
+async function emptyPlots(page) {
+  await command(page, "Warmline: Focus on Performance View");
+  const plots = await pageOf(page, "Warmline Performance");
+  await until("each plot says that there is nothing", async () => (await plots.locator("figure.nothing").count()) === 4);
+  assert.equal(await plots.locator("svg").count(), 0, "nothing is drawn");
+  assert.match(await plots.locator("figcaption").first().textContent(), /No answers .* type in a file, or ask/);
+}
+
+async function staysDead(page, chat) {
+  const exchange = await ask(chat, "hostile <img src=x onerror='window.hacked=1'> [q](command:x) \u202eabc");
+  await ended(exchange);
+  const found = await exchange.evaluate((each) => ({
+    tags: [...new Set([...each.querySelectorAll("*")].map((one) => one.tagName.toLowerCase()))],
+    handlers: [...each.querySelectorAll("*")].flatMap((one) => one.getAttributeNames()).filter((name) => name.startsWith("on")),
+    links: [...each.querySelectorAll("a")].map((one) => one.getAttribute("href")),
+    text: each.textContent,
+    hacked: window.hacked,
+  }));
+  for (const tag of ["img", "script", "iframe", "b", "i", "u", "object", "style", "svg"]) {
+    assert(!found.tags.includes(tag), `there is a <${tag}>`);
+  }
+  assert.deepEqual([found.handlers, found.links, found.hacked], [[], ["https://example.org/?q=1"], undefined]);
+  for (const text of [
+    '<img src=x onerror="window.hacked=1">', "run me (command:workbench.action.terminal.new)", "file (file:///etc/passwd)",
+    "js (javascript:alert(1))", "[image: picture (https://example.org/pixel.png)]", "\\x1b[31mred", "\\u202etxt.exe",
+    "\\u202emore", "<i>a</i>", "hostile <img src=x",
+  ]) {
+    assert(found.text.includes(text), `not shown: ${text}\n${found.text}`);
+  }
+  assert.doesNotMatch(found.text, /[\u001b\u202e]/);
+  await picture(page, "hostile");
+
+  await exchange.getByText("run me").click();
+  await exchange.locator("a").click();
+  const dialog = page.locator(".monaco-dialog-box", { hasText: "example.org" });
+  await dialog.waitFor(); // VS Code's own question
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await dialog.waitFor({ state: "detached" });
+  assert.equal(await page.locator(".terminal-wrapper").count(), 0, "no command ran");
+}
+
+/** Even a script in the page would load nothing and run nothing that came as text. */
+async function isClosed(chat) {
+  const tried = await chat.evaluate(async () => {
+    const violated = [];
+    document.addEventListener("securitypolicyviolation", (event) => violated.push(event.effectiveDirective));
+    const script = document.createElement("script");
+    script.textContent = "window.hacked = 2";
+    const image = document.createElement("img");
+    image.src = "https://example.org/pixel.png";
+    document.body.append(script, image);
+    const fetched = await fetch("https://example.org/").then(() => true, () => false);
+    script.remove();
+    image.remove();
+    return { fetched, hacked: window.hacked, violated: [...new Set(violated)].sort() };
+  });
+  assert.deepEqual([tried.fetched, tried.hacked], [false, undefined]);
+  assert.deepEqual(tried.violated, ["connect-src", "img-src", "script-src-elem"]);
+}
+
+/** The server dies in mid-answer: what it wrote stays, what happened is said, and the next question is answered. */
+async function survives(page, chat) {
+  const exchange = await ask(chat, "hang");
+  await until("half is there", async () => (await exchange.locator(".answer").textContent()) === "Half of an answer");
+  for (const pid of readdirSync(settings.pids)) {
+    try {
+      process.kill(Number(pid), "SIGKILL");
+    } catch {
+      // one that has ended already
+    }
+  }
+  await ended(exchange);
+  assert.equal(await exchange.locator(".answer").textContent(), "Half of an answer");
+  assert.match(await exchange.locator(".remark").textContent(), /ended in the middle of this answer.*ask again/);
+  await picture(page, "broken");
+  await until("the server runs again", async () => (await chat.locator(".variant").textContent()) === "acme");
+  const again = await ask(chat, "How many?");
+  await ended(again);
+  // It is given what was finished: one question with its answer, then this one.
+  assert.equal(await again.locator(".answer").textContent(), "3 messages");
+}
+
+async function failsInWords(chat) {
+  const exchange = await ask(chat, "fail");
+  await ended(exchange);
+  assert.match(await exchange.locator(".remark").textContent(), /^the engine crashed\. Ask again\.$/);
+}
+
+/** Explain asks in the chat about the selection; Edit and Fix show a change. */
+async function rewrites(page, chat) {
+  await open(page, "ledger.py");
+  await page.locator(".view-line", { hasText: "MAX_TRANSFER_CENTS" }).first().click();
+  await page.keyboard.press("Home");
+  await page.keyboard.press("Shift+End");
+  const before = await chat.locator(".exchange").count();
+  await command(page, "Warmline: Explain Selection");
+  const exchange = chat.locator(".exchange").nth(before);
+  await exchange.waitFor();
+  assert.deepEqual(await exchange.locator(".chips.sent li").allTextContents(), ["ledger.py:8"]);
+  await ended(exchange);
+
+  await page.locator(".view-line", { hasText: "MAX_TRANSFER_CENTS" }).first().click();
+  await page.keyboard.press("Home");
+  await page.keyboard.press("Shift+End");
+  await command(page, "Warmline: Edit Selection");
+  const input = page.locator(".quick-input-widget input[type=text]").first();
+  await page.locator(".quick-input-widget", { hasText: "What is to be done" }).waitFor();
+  await input.fill("Write code");
+  await page.keyboard.press("Enter");
+  await page.locator(".tab.active", { hasText: "proposed by acme" }).waitFor();
+  await picture(page, "edit");
+  await page.keyboard.press("Control+Enter");
+  await page.locator(".tab", { hasText: "proposed by acme" }).waitFor({ state: "detached" });
+  await page.locator('.tab[data-resource-name="ledger.py"].dirty').waitFor();
+  await page.locator(".view-line", { hasText: "return a + b" }).first().waitFor();
+}
+
+async function clears(page, chat) {
+  await chat.getByRole("button", { name: "Clear the conversation" }).click();
+  await chat.locator(".empty").waitFor();
+  assert.equal(await chat.locator(".exchange").count(), 0);
+  const fresh = await ask(chat, "How many?");
+  await ended(fresh);
+  assert.equal(await fresh.locator(".answer").textContent(), "1 messages");
+}
+
+await withPage(async (page) => {
+  page.on("dialog", (dialog) => outside.push(`dialog ${dialog.message()}`));
+  page.on("request", (request) => {
+    if (request.url().includes("example.org")) {
+      outside.push(request.url());
+    }
+  });
+  await page.locator(".monaco-workbench").waitFor();
+  await started(page);
+  await open(page, "ledger.py");
+  const chat = await openChat(page, "acme");
+  await emptyPlots(page);
+  await staysDead(page, chat);
+  assert.deepEqual(outside, [], "something left the page");
+  await isClosed(chat);
+  await survives(page, chat);
+  await failsInWords(chat);
+  await rewrites(page, chat);
+  await clears(page, chat);
+});
+console.log("null");

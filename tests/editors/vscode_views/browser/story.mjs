@@ -1,0 +1,163 @@
+// A person's chat with the real model: asks, sees it written, stops it, uses its code, comes back to it after a reload.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import * as path from "node:path";
+import { picture, settings, withPage } from "../../vscode/browser/page.mjs";
+import { ask, command, ended, open, openChat, pageOf, set, shownText, started, until } from "./views.mjs";
+
+const CODE = "Write a Python function add that returns the sum of two numbers. Answer with one code block.";
+const LONG = "Count from one to five hundred, one number a line.";
+const seen = {};
+
+const onDisk = (name) => readFileSync(path.join(settings.folder, name), "utf8");
+
+/** Lengths of an answer as it was seen while it was written. */
+async function lengths(exchange) {
+  const found = [];
+  await until("the answer has ended", async () => {
+    const [busy, length] = await exchange.evaluate((each) => [
+      each.getAttribute("aria-busy"), each.querySelector(".answer").textContent.length,
+    ]);
+    if (length !== found.at(-1)) {
+      found.push(length);
+    }
+    return busy === "false";
+  }, 60);
+  return found;
+}
+
+async function streams(page, chat) {
+  const exchange = await ask(chat, CODE);
+  const grown = await lengths(exchange);
+  assert(grown.filter((length) => length > 0).length >= 3, `seen at once: ${grown}`);
+  assert.equal(await exchange.locator(".from").textContent(), "acme · acme-style@1");
+  assert.equal(await chat.locator(".made").textContent(), "acme-style@1 on smollm2-135m-instruct");
+  await exchange.locator(".code pre").first().waitFor();
+  return exchange;
+}
+
+/** What each button of a code block does. */
+async function uses(page, chat, exchange) {
+  const block = exchange.locator(".code").first();
+  const code = await block.locator("code").textContent();
+  await block.getByRole("button", { name: "Copy" }).click();
+  await until("the code is copied", async () => (await page.evaluate(() => navigator.clipboard.readText())) === code);
+
+  await command(page, "File: New Untitled Text File");
+  await page.locator(".tab.active", { hasText: "Untitled" }).waitFor();
+  await block.getByRole("button", { name: "Insert" }).click();
+  const first = code.split("\n")[0];
+  await until("the code is inserted", async () => (await shownText(page)).includes(first));
+  await command(page, "View: Revert and Close Editor");
+}
+
+/** A selection goes along as its chip says, and the answer's code is applied in its place after it was looked at. */
+async function applies(page, chat) {
+  await open(page, "words.py");
+  await page.locator(".monaco-editor").first().click();
+  await command(page, "Select All");
+  await chat.getByRole("button", { name: "Add the editor's file" }).click();
+  await chat.getByRole("button", { name: "Add the editor's selection" }).click();
+  const lines = onDisk("words.py").trimEnd().split("\n").length;
+  const labels = chat.locator("form .chips li");
+  await until("both are there", async () => (await labels.count()) === 2);
+  assert.equal((await labels.nth(1).textContent()).replace("×", ""), `words.py:1-${lines}`);
+  await chat.getByRole("button", { name: "Remove words.py", exact: true }).click();
+  await until("one is gone", async () => (await labels.count()) === 1);
+  const exchange = await ask(chat, CODE);
+  assert.deepEqual(await exchange.locator(".chips.sent li").allTextContents(), [`words.py:1-${lines}`]);
+  assert.equal(await labels.count(), 0);
+  await ended(exchange);
+  const before = onDisk("words.py");
+  const block = exchange.locator(".code").first();
+  const code = await block.locator("code").textContent();
+  for (const decision of ["Discard", "Apply"]) {
+    await block.getByRole("button", { name: "Show as a change" }).click();
+    await page.locator(".tab.active", { hasText: "proposed by acme" }).waitFor();
+    await picture(page, "apply");
+    await page.locator(`.editor-actions [aria-label*="${decision} Proposed Change"]`).first().click();
+    await page.locator(".tab", { hasText: "proposed by acme" }).waitFor({ state: "detached" });
+    assert.equal(onDisk("words.py"), before, "nothing is saved unasked");
+    if (decision === "Discard") {
+      assert.equal(await page.locator('.tab[data-resource-name="words.py"].dirty').count(), 0, "discarding changes nothing");
+    }
+  }
+  await page.locator('.tab[data-resource-name="words.py"].dirty').waitFor();
+  await command(page, "File: Save");
+  await until("the change is saved", () => onDisk("words.py") !== before);
+  assert.equal(onDisk("words.py").trimEnd(), code.trimEnd());
+}
+
+async function stops(page, chat) {
+  const exchange = await ask(chat, LONG);
+  await until("some of it is written", async () => (await exchange.locator(".answer").textContent()).length > 10);
+  const stop = chat.getByRole("button", { name: "Stop this answer" });
+  await stop.click();
+  await ended(exchange, 10);
+  assert.match(await exchange.locator(".remark").textContent(), /^Stopped\./);
+  assert((await exchange.locator(".answer").textContent()).length > 10, "what was written stays");
+  await stop.waitFor({ state: "hidden" });
+}
+
+/** Everything can be reached and named without a pointer. */
+async function keyboard(page, chat) {
+  const named = await chat.evaluate(() =>
+    [...document.querySelectorAll("button, textarea, a, [tabindex='0']")]
+      .filter((each) => each.offsetParent !== null && !(each.getAttribute("aria-label") || each.textContent.trim()))
+      .map((each) => each.outerHTML),
+  );
+  assert.deepEqual(named, [], "controls without a name");
+  await chat.locator("textarea").focus();
+  const order = [];
+  for (let step = 0; step < 3; step += 1) {
+    await page.keyboard.press("Tab");
+    order.push(await chat.evaluate(() => document.activeElement.textContent));
+  }
+  assert.deepEqual(order, ["+ Selection", "+ File", "Ask"]);
+  const roles = await chat.evaluate(() => [...document.querySelectorAll("[role]")].map((each) => each.getAttribute("role")));
+  assert(roles.includes("log") && roles.includes("status"), String(roles));
+}
+
+async function themes(page, chat) {
+  const looks = [["dark", "Default Dark Modern", "vs-dark"], ["light", "Default Light Modern", "vs"], ["contrast", "Default High Contrast", "hc-black"]];
+  const colours = new Set();
+  for (const [name, theme, kind] of looks) {
+    set({ "workbench.colorTheme": theme });
+    await page.locator(`.monaco-workbench.${kind}`).waitFor();
+    const shade = () => chat.evaluate(() => getComputedStyle(document.body).color + getComputedStyle(document.body).backgroundColor);
+    colours.add(await until(`the page is ${name}`, async () => {
+      const dark = (await chat.evaluate(() => document.body.dataset.vscodeThemeKind));
+      return dark === { dark: "vscode-dark", light: "vscode-light", contrast: "vscode-high-contrast" }[name] && shade();
+    }));
+    await picture(page, `chat-${name}`);
+  }
+  assert.equal(colours.size, 3, "each theme has its colours");
+}
+
+await withPage(async (page) => {
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.locator(".monaco-workbench").waitFor();
+  await started(page);
+  await open(page, "ledger.py");
+  let chat = await openChat(page, "acme");
+  const exchange = await streams(page, chat);
+  await uses(page, chat, exchange);
+  await applies(page, chat);
+  await stops(page, chat);
+  await keyboard(page, chat);
+
+  const before = await chat.locator(".exchange").allTextContents();
+  await page.reload();
+  await started(page);
+  chat = await openChat(page, "acme");
+  await until("the history is there", async () => (await chat.locator(".exchange").count()) === before.length);
+  assert.deepEqual(await chat.locator(".exchange").allTextContents(), before);
+  const after = await ask(chat, "What was my first question? Answer briefly.");
+  await ended(after);
+  assert.notEqual(await after.locator(".answer").textContent(), "");
+  await open(page, "ledger.py");
+  await openChat(page, "acme");
+  await themes(page, chat);
+  seen.exchanges = before.length;
+});
+console.log(JSON.stringify(seen));

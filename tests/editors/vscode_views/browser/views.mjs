@@ -1,0 +1,89 @@
+// The views of the extension as a person reaches them, and their pages.
+import { writeFileSync, readFileSync } from "node:fs";
+import * as path from "node:path";
+import { settings } from "../../vscode/browser/page.mjs";
+
+const SECONDS = 30;
+
+/** Waits until `find` gives something; it is asked again and again, since a page in a frame sends no events here. */
+export async function until(what, find, seconds = SECONDS) {
+  const end = Date.now() + seconds * 1000;
+  let last;
+  while (Date.now() < end) {
+    try {
+      const found = await find();
+      if (found) {
+        return found;
+      }
+    } catch (error) {
+      last = error; // a frame that is being replaced
+    }
+    await new Promise((resolve) => setTimeout(resolve, 30));
+  }
+  throw new Error(`not within ${seconds} s: ${what}${last ? ` (${last.message})` : ""}`);
+}
+
+/** The page of a view, by its title. */
+export function pageOf(page, title) {
+  return until(`the page ${title}`, async () => {
+    for (const frame of page.frames()) {
+      if ((await frame.title().catch(() => "")) === title && (await frame.locator("body *").count())) {
+        return frame;
+      }
+    }
+    return undefined;
+  });
+}
+
+/** Runs a command by its title. */
+export async function command(page, title) {
+  await page.keyboard.press("F1");
+  const input = page.locator(".quick-input-widget input[type=text]").first();
+  await input.waitFor();
+  await input.fill(`>${title}`);
+  await page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first().waitFor();
+  await page.keyboard.press("Enter");
+}
+
+/** Waits until the extension is there: before, the palette does not list its commands. */
+export const started = (page) => page.locator('.statusbar-item[id*="warmline.status"]').waitFor();
+
+/** Opens a file of the workspace from the Explorer. */
+export async function open(page, name) {
+  await command(page, "File: Focus on Files Explorer");
+  await page.locator(`.explorer-folders-view [role=treeitem][aria-label^="${name}"]`).first().dblclick();
+  await page.locator(`.tab[data-resource-name="${name}"]`).waitFor();
+}
+
+/** Opens the chat, and waits until it names the variant. */
+export async function openChat(page, variant) {
+  await command(page, "Warmline: Open Chat");
+  const chat = await pageOf(page, "Warmline Chat");
+  if (variant) {
+    await until(`the chat names ${variant}`, async () => (await chat.locator(".variant").textContent()) === variant, 60);
+  }
+  return chat;
+}
+
+/** Asks by typing, and gives the exchange that comes of it. */
+export async function ask(chat, text) {
+  const before = await chat.locator(".exchange").count();
+  await chat.locator("textarea").fill(text);
+  await chat.locator("textarea").press("Enter");
+  const exchange = chat.locator(".exchange").nth(before);
+  await exchange.waitFor();
+  return exchange;
+}
+
+export const ended = (exchange, seconds = 60) =>
+  until("the answer has ended", async () => (await exchange.getAttribute("aria-busy")) === "false", seconds);
+
+/** Changes the workspace's settings as a person does who edits the file. */
+export function set(changes) {
+  const file = path.join(settings.folder, ".vscode", "settings.json");
+  writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), ...changes }, null, 2));
+}
+
+/** The text of the editor at hand, as the model has it: what is drawn has other spaces. */
+export const shownText = async (page) =>
+  (await page.locator(".editor-instance .view-lines").first().innerText()).replaceAll("\u00a0", " ");

@@ -1,0 +1,87 @@
+"""Fixtures of the views' tests: VS Code as the extension's own tests have it, a workspace whose chat is approved."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(1, str(Path(__file__).parents[1] / "vscode"))
+import vscode_tools
+from vscode_server import Room, VSCode, serving
+from vscode_tools import Extension, Tools
+
+COMMANDS: Final = Path(sys.executable).parent
+SETTINGS: Final[dict[str, Any]] = {
+    "files.autoSave": "off",
+    "workbench.startupEditor": "none",
+    "workbench.colorTheme": "Default Dark Modern",
+    "workbench.secondarySideBar.defaultVisibility": "hidden",
+    "chat.disableAIFeatures": True,
+    "window.autoDetectColorScheme": False,
+    "warmline.server.path": str(COMMANDS / "warmline"),  # a login shell's PATH may not lead there
+    "warmline.chat.maxTokens": 200,
+    "warmline.suggest.speculate": False,
+}
+
+
+@pytest.fixture(scope="session")
+def tools() -> Tools:
+    """A real VS Code and a browser, installed once."""
+    try:
+        return vscode_tools.install()
+    except vscode_tools.Missing as missing:
+        pytest.skip(f"no test in a real VS Code: {missing}")
+
+
+@pytest.fixture(scope="session")
+def extension(tools: Tools) -> Extension:
+    """The extension as it is in the checkout, checked and built."""
+    return vscode_tools.build(tools)
+
+
+@pytest.fixture(scope="session")
+def pictures() -> Path:
+    """Where screenshots are kept to be looked at."""
+    where = os.environ.get("WARMLINE_TEST_PICTURES")
+    folder = Path(where) if where else vscode_tools.REPO / "build" / "pictures" / "vscode"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def room(examples: Path, base_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    """A copy of the example workspace; `base_gguf` says that the model is there."""
+    top = tmp_path_factory.mktemp("views")
+    folder = top / "examples"
+    shutil.copytree(examples, folder)
+    settings = folder / ".vscode" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps(SETTINGS, indent=2))
+    with tempfile.TemporaryDirectory(prefix="wl-") as runtime:
+        env = {
+            "WARMLINE_HOME": str(top / "home"),
+            "WARMLINE_RUNTIME_DIR": runtime,
+            "PATH": f"{COMMANDS}{os.pathsep}{os.environ['PATH']}",
+        }
+        trust = [str(COMMANDS / "warmline"), "trust", "add", "--workspace", "--yes"]
+        subprocess.run(trust, cwd=folder, env={**os.environ, **env}, check=True, timeout=60, capture_output=True)
+        yield Room(folder, env)
+
+
+@pytest.fixture(scope="module")
+def vscode(
+    tools: Tools, extension: Extension, room: Room, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[VSCode]:
+    """VS Code with the extension installed as people install it, over the real server."""
+    with serving(tools, tmp_path_factory.mktemp("vscode"), room.folder, room.env, vsix=extension.vsix) as running:
+        yield running
