@@ -3,6 +3,9 @@
     python bench/llama_server.py build     # some minutes, once; later calls return at once
     python bench/llama_server.py path      # print where it is, exit code 1 when it was not built
 
+With it come the two programs that make a merged model (docs/benchmarking.md): `path llama-export-lora` and
+`path llama-quantize` print where they are.
+
 The source is llama-cpp-python's own sdist in the installed version, fetched with pip; nothing else is downloaded (the
 web UI is left out). Build flags are llama-cpp-python's defaults: Release, GGML_NATIVE, shared libraries.
 
@@ -32,6 +35,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 HOST = "127.0.0.1"
+SERVER = "llama-server"
+PROGRAMS = (SERVER, "llama-export-lora", "llama-quantize")
 _CMAKE_OPTIONS = (
     "-DCMAKE_BUILD_TYPE=Release",
     "-DBUILD_SHARED_LIBS=ON",
@@ -58,31 +63,38 @@ def _folder() -> Path:
     return cache_folder() / f"llama-cpp-python-{version('llama-cpp-python')}"
 
 
-def find() -> Path | None:
-    """Return the binary: ``LLAMA_SERVER``'s, else the one built here, else None."""
+def find(program: str = SERVER) -> Path | None:
+    """Return the binary: for the server ``LLAMA_SERVER``'s, else the one built here, else None."""
     given = os.environ.get("LLAMA_SERVER")
-    if given:
+    if given and program == SERVER:
         path = Path(given).expanduser().resolve()
         if not os.access(path, os.X_OK):
             raise PeerError(f"LLAMA_SERVER names no program: {path}")
         return path
-    built = _folder() / "build" / "bin" / "llama-server"
-    return built if (_folder() / "complete").exists() and built.exists() else None
+    built = _folder() / "build" / "bin" / program
+    return built if program in _complete() and built.exists() else None
 
 
-def require() -> Path:
+def _complete() -> tuple[str, ...]:
+    """Return the programs that were linked to their end; the file of older builds was empty, and stood for one."""
+    marker = _folder() / "complete"
+    return tuple(marker.read_text().split()) or (SERVER,) if marker.exists() else ()
+
+
+def require(program: str = SERVER) -> Path:
     """Return the binary; `PeerError` when there is none."""
-    found = find()
+    found = find(program)
     if found is None:
-        raise PeerError("llama-server is not built: run `python bench/llama_server.py build`, or set LLAMA_SERVER")
+        instead = ", or set LLAMA_SERVER" if program == SERVER else ""
+        raise PeerError(f"{program} is not built: run `python bench/llama_server.py build`{instead}")
     return found
 
 
 def build(jobs: int | None = None) -> Path:
-    """Build llama-server unless it is there, and return the binary."""
-    found = find()
-    if found is not None:
-        return found
+    """Build what is missing of `PROGRAMS`, and return llama-server's binary."""
+    missing = [program for program in PROGRAMS if find(program) is None]
+    if not missing:
+        return require()
     folder = _folder()
     folder.mkdir(parents=True, exist_ok=True)
     (cache_folder() / ".gitignore").write_text("*\n")
@@ -98,8 +110,8 @@ def build(jobs: int | None = None) -> Path:
         *(f"-DLLAMA_BUILD_COMMIT={commit.read_text()[:9]}", "-DLLAMA_BUILD_NUMBER=0"),
         *shlex.split(os.environ.get("CMAKE_ARGS", "")),
     )
-    _run(cmake, "--build", str(folder / "build"), "--target", "llama-server", "-j", str(jobs or os.cpu_count() or 1))
-    (folder / "complete").touch()
+    _run(cmake, "--build", str(folder / "build"), "--target", *missing, "-j", str(jobs or os.cpu_count() or 1))
+    (folder / "complete").write_text("\n".join({*_complete(), *missing}))
     return require()
 
 
@@ -233,10 +245,11 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     builder = commands.add_parser("build", help="build it unless it is there")
     builder.add_argument("-j", "--jobs", type=int, help="compilers at a time (number of cores)")
-    commands.add_parser("path", help="print where it is")
+    path = commands.add_parser("path", help="print where it is")
+    path.add_argument("program", nargs="?", choices=PROGRAMS, default=SERVER)
     options = parser.parse_args()
     try:
-        print(build(options.jobs) if options.command == "build" else require())
+        print(build(options.jobs) if options.command == "build" else require(options.program))
     except PeerError as error:
         print(error, file=sys.stderr)
         return 1
