@@ -24,7 +24,6 @@ Target: *fim* has more exact first lines than *prefix only*.
 from __future__ import annotations
 
 import argparse
-import difflib
 import statistics
 import sys
 import tempfile
@@ -34,12 +33,14 @@ from pathlib import Path
 from typing import Any
 
 from figures import Spread, Surroundings, Target
-from holes import Hole, beside, holes, humaneval, standard_library
+from holes import beside, humaneval, standard_library
 from hosted import FIM, add_context_options, context_of, demo_model, run_and_show
 from hosted import variant as make_variant
 from rich.console import Console
 from rich.table import Table
 from warmline.backends.base import default_threads
+from warmline.evaluation.metrics import compare
+from warmline.evaluation.source import Cut, cut_holes
 from warmline.host.local import LocalEngine
 from warmline.prompts.fim import FimProfile, FimTokens
 from warmline.prompts.window import WindowLimits
@@ -83,17 +84,15 @@ class Judged:
     probability: float | None
 
 
-def judge(hole: Hole, result: Completion) -> Judged:
+def judge(hole: Cut, result: Completion) -> Judged:
     """Compare a suggestion with what stood there."""
-    text = result.text or ""
-    first = text.split("\n", 1)[0].rstrip()
-    kept = next((at for at, (mine, theirs) in enumerate(zip(text, hole.wanted, strict=False)) if mine != theirs), None)
+    scores = compare(result.text, hole.wanted)
     return Judged(
         kind=hole.source.kind,
-        shown=bool(text),
-        exact=bool(text) and first == hole.first_line,
-        edit=difflib.SequenceMatcher(None, first, hole.first_line, autojunk=False).ratio() if text else 0.0,
-        kept=(min(len(text), len(hole.wanted)) if kept is None else kept) / len(text) if text else 0.0,
+        shown=bool(scores["shown"]),
+        exact=bool(scores["first_line_exact"]),
+        edit=scores["edit_similarity"],
+        kept=scores.get("kept_rate", 0.0),
         ms=result.total_ms,
         reason=result.reason,
         probability=result.mean_probability,
@@ -118,8 +117,8 @@ async def run(options: argparse.Namespace, say: Callable[[str], None]) -> dict[s
     sources = {"standard library": standard_library(), "HumanEval": humaneval()}
     half = options.holes // 2
     cut = [
-        *holes(sources["standard library"], options.holes - half, options.seed),
-        *holes(sources["HumanEval"], half, options.seed),
+        *cut_holes(sources["standard library"], options.holes - half, options.seed),
+        *cut_holes(sources["HumanEval"], half, options.seed),
     ]
     rows, every = [], {}
     with tempfile.TemporaryDirectory() as home:
@@ -159,7 +158,7 @@ def _ratio(one: float, other: float) -> float:
 async def _fill(
     engine: LocalEngine,
     variant: ResolvedVariant,
-    hole: Hole,
+    hole: Cut,
     number: int,
     options: argparse.Namespace,
     sources: dict[str, Any],
