@@ -1,5 +1,7 @@
 """Writes what follows from the settings model: the README's table and VS Code's `contributes.configuration`.
 
+The latter is a file of its own, and the last part of the extension's `package.json`, which has settings of its own too.
+
 `--check` only tells whether both are current.
 """
 
@@ -7,12 +9,15 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from warmline_server.lsp.settings import Setting, all_settings
 
 REPO = Path(__file__).resolve().parents[1]
 README = REPO / "README.md"
 VSCODE = REPO / "editors" / "vscode" / "configuration.json"
+MANIFEST = REPO / "editors" / "vscode" / "package.json"
+TITLE = "Warmline"
 BEGIN, END = "<!-- settings: made by docs/make_settings.py -->", "<!-- /settings -->"
 # Of a field's schema, what VS Code's settings page takes.
 KEPT = ("type", "default", "minimum", "maximum", "enum", "items")
@@ -44,14 +49,30 @@ def property_of(setting: Setting) -> dict[str, object]:
     return {**kept, "markdownDescription": f"{setting.about}{unit}", "scope": "window"}
 
 
-def vscode() -> str:
-    """Write the fragment for an extension's package.json."""
-    properties = {setting.name: property_of(setting) for setting in all_settings()}
-    return json.dumps({"title": "Warmline", "properties": properties}, indent=2, ensure_ascii=False) + "\n"
+def fragment() -> dict[str, Any]:
+    """Make the fragment for an extension's package.json."""
+    return {"title": TITLE, "properties": {setting.name: property_of(setting) for setting in all_settings()}}
+
+
+def manifest(text: str) -> str:
+    """Put the fragment into the extension's package.json, in place of the one that has its title."""
+    package = json.loads(text)
+    own = [each for each in package["contributes"]["configuration"] if each["title"] != TITLE]
+    package["contributes"]["configuration"] = [*own, fragment()]
+    return as_json(package)
+
+
+def as_json(value: object) -> str:
+    """Write JSON as it is kept here."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
-    made = {README: readme(README.read_text("utf-8")), VSCODE: vscode()}
+    made = {
+        README: readme(README.read_text("utf-8")),
+        VSCODE: as_json(fragment()),
+        MANIFEST: manifest(MANIFEST.read_text("utf-8")),
+    }
     if "--check" in sys.argv:
         sys.exit(any(not path.is_file() or path.read_text("utf-8") != text for path, text in made.items()))
     VSCODE.parent.mkdir(parents=True, exist_ok=True)

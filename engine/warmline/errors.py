@@ -126,6 +126,18 @@ class BackendError(WarmlineError):
     default_code = "backend.failed"
 
 
+class EvaluationError(WarmlineError):
+    """A suite cannot be used, or an evaluation cannot go on (codes ``evaluation.*``)."""
+
+    default_code = "evaluation.failed"
+
+
+class CertificateError(WarmlineError):
+    """A certificate cannot be made, read or met (codes ``certificate.*``)."""
+
+    default_code = "certificate.invalid"
+
+
 _BY_ROOM: dict[str, type[WarmlineError]] = {
     "config": ConfigError,
     "variant": VariantError,
@@ -135,4 +147,6 @@ _BY_ROOM: dict[str, type[WarmlineError]] = {
     "catalog": CatalogError,
     "prompt": PromptError,
     "backend": BackendError,
+    "evaluation": EvaluationError,
+    "certificate": CertificateError,
 }

@@ -21,7 +21,7 @@ class Limits:
     """What ends a generation besides the model's own end tokens; times in milliseconds, None for no limit.
 
     `probabilities` has the sink told how probable each token was, which costs a pass over the vocabulary for each.
-    `json_schema` holds the text to it (`Session.new_sampler`). With `first_rank` the text begins with the token that so
+    `grammar` holds the text to it (`Session.new_sampler`). With `first_rank` the text begins with the token that so
     many are more probable than, those that end it left out: it is another one than with any other rank.
     """
 
@@ -31,7 +31,7 @@ class Limits:
     max_prefill_ms: int | None = None
     max_predict_ms: int | None = None
     probabilities: bool = False
-    json_schema: str | None = None
+    grammar: str | None = None
     first_rank: int = 0
 
 
@@ -76,7 +76,7 @@ def generate(
     """
     output = _Output(limits.stop_texts, sink)
     predicted = 0
-    sampler = session.new_sampler(sampling, limits.json_schema)
+    sampler = session.new_sampler(sampling, limits.grammar)
     try:
         with _timer(limits.max_prefill_ms, abort):
             prefill = session.prefill(prompt, abort)

@@ -91,10 +91,15 @@ class Identity:
     bos: str
     fim: str
     context: ContextIdentity
+    reasoning: str = ""
+    tools: str = ""
     scheme: int = field(default=SCHEME)
 
     def fields(self) -> list[tuple[str, str]]:
-        """Return (field path, value) of everything that is identity, in canonical order."""
+        """Return (field path, value) of everything that is identity, in canonical order.
+
+        `reasoning` and `tools` stand there only if they are declared: what says nothing of them encodes as it did.
+        """
         rows = [
             ("scheme", str(self.scheme)),
             ("backend.name", self.backend),
@@ -119,6 +124,8 @@ class Identity:
         ]
         for name, value in self.context.properties:
             rows += [("context.properties.name", name), (f"context.properties.{name}", value)]
+        rows += [("reasoning", self.reasoning)] if self.reasoning else []
+        rows += [("tools", self.tools)] if self.tools else []
         return rows
 
     def encode(self) -> bytes:

@@ -42,11 +42,13 @@ __all__ = [
     "OpenVinoProfile",
     "Overrides",
     "Profile",
+    "Reasoning",
     "ResolvedAdapter",
     "ResolvedBase",
     "ResolvedVariant",
     "Sampling",
     "Scale",
+    "ToolFormat",
     "Trust",
     "VariantFile",
     "WorkspaceFile",
@@ -105,6 +107,27 @@ class OpenVinoProfile(Model):
     )
 
 
+ToolFormat = Literal["hermes", "llama3"]
+_Mark = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class Reasoning(Model):
+    """How a model marks its thoughts, which are no part of its answer."""
+
+    open: _Mark = Field(default="<think>", description="What stands before a thought.")
+    close: _Mark = Field(default="</think>", description="What stands behind it.")
+    prompted: bool = Field(
+        default=False, description="The chat template has written `open` already: every answer begins within a thought."
+    )
+    keep: bool = Field(
+        default=False, description="Send thoughts back with what was said; most models want them left out."
+    )
+
+    def canonical(self) -> str:
+        """Write it in the one form that is identity."""
+        return json.dumps([self.open, self.close, self.prompted, self.keep], ensure_ascii=False)
+
+
 class Profile(Model):
     """How a variant is prompted and run."""
 
@@ -114,6 +137,15 @@ class Profile(Model):
     )
     chat_template: Annotated[str, Field(max_length=65536)] | None = Field(
         default=None, description="Jinja2 chat template in place of the base's own."
+    )
+    reasoning: Reasoning | None = Field(
+        default=None, description="How thoughts are marked; absent: all that the model writes is its answer."
+    )
+    tools: ToolFormat | None = Field(
+        default=None,
+        description="The agent's tool calls in the model's own format, which its chat template has to render from "
+        "`tools`: `hermes` (`<tool_call>` around JSON) or `llama3` (bare JSON); absent: Warmline's own, to which any "
+        "model can be held.",
     )
     n_ctx: Annotated[int, Field(ge=128, le=1 << 20)] = Field(
         default=4096, description="Context size in tokens; clamped to what the base was trained for."

@@ -206,6 +206,8 @@ class Verifier:
             bos="none" if bos is None else f"bos:{bos}",
             fim=fim.canonical(),
             context=context.identity,
+            reasoning=profile.reasoning.canonical() if profile.reasoning else "",
+            tools=profile.tools or "",
         )
         adapter_bytes = sum(adapter.known.nbytes for adapter in adapters)
         capacity = files.capacity(base_digest, adapter_bytes, profile, facts, context)

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from filelock import FileLock
 from filelock import Timeout as LockTimeout
@@ -167,11 +167,30 @@ def load(home: Path) -> Ledger:
         return Ledger()
 
 
+def summary(ledger: Ledger) -> list[dict[str, Any]]:
+    """Give what was counted as JSON data, the variant that was used last first; times in milliseconds."""
+    variants = sorted(ledger.variants.items(), key=lambda item: -item[1].last)
+    return [{"variant": name, **_row(tally)} for name, tally in variants]
+
+
 def forget(home: Path) -> None:
     """Remove all that was counted; raises `OSError`."""
     with FileLock(str(home / STATS_FILE) + ".lock", timeout=_LOCK_SECONDS, mode=0o600):
         for name in (STATS_FILE, UNREADABLE_FILE):
             (home / name).unlink(missing_ok=True)
+
+
+def _row(tally: Tally) -> dict[str, Any]:
+    median, most = tally.quantile_ms(0.5), tally.quantile_ms(0.95)
+    return {
+        "shown": tally.shown,
+        "accepted": tally.accepted,
+        "acceptance": round(tally.accepted / tally.shown, 4) if tally.shown else None,
+        "median_ms": None if median is None else round(median, 1),
+        "p95_ms": None if most is None else round(most, 1),
+        "first": tally.first,
+        "last": tally.last,
+    }
 
 
 def _read(path: Path) -> Ledger:

@@ -18,7 +18,16 @@ from hypothesis import strategies as st
 from warmline.digests import DigestCache
 from warmline.identity import AdapterIdentity, ContextIdentity, Identity, differences, exact_decimal
 from warmline.prompts.fim import FimProfile
-from warmline.variant import DeclaredBase, Profile, ResolvedAdapter, ResolvedBase, ResolvedVariant, Sampling, Trust
+from warmline.variant import (
+    DeclaredBase,
+    Profile,
+    Reasoning,
+    ResolvedAdapter,
+    ResolvedBase,
+    ResolvedVariant,
+    Sampling,
+    Trust,
+)
 from warmline.verified import Verifier
 
 CASES = json.loads((Path(__file__).parent.parent / "cases/identity.json").read_text())["cases"]
@@ -172,6 +181,20 @@ identities = st.builds(
 def test_equal_encodings_mean_equal_identities(one: Identity, other: Identity) -> None:
     assert (one.encode() == other.encode()) == (one == other)
     assert (one.difference(other) is None) == (one == other)
+
+
+def test_reasoning_and_tools_are_identity_only_where_they_are_declared(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    plain = bench.identity()
+    assert not {"reasoning", "tools"} & dict(plain.fields()).keys()
+    bench.profile["tools"] = "hermes"
+    tools = bench.identity()
+    assert dict(tools.fields())["tools"] == "hermes"
+    bench.profile = {"n_ctx": 2048, "reasoning": Reasoning()}
+    thinks = bench.identity()
+    bench.profile["reasoning"] = Reasoning(keep=True)
+    assert len({each.digest for each in (plain, tools, thinks, bench.identity())}) == 4
+    assert bench.identity().difference(thinks) == "reasoning"
 
 
 @given(identities, identities)

@@ -84,7 +84,7 @@ class FakeSession:
             self.tokens.extend(prompt[at : at + 64])
             yield
 
-    def new_sampler(self, sampling: Sampling, json_schema: str | None = None) -> FakeSession:
+    def new_sampler(self, sampling: Sampling, grammar: str | None = None) -> FakeSession:
         return FakeSession(script=self.script)
 
     def pick(self) -> int:

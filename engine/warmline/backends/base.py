@@ -81,9 +81,14 @@ def libc() -> ctypes.CDLL:
 _TOPOLOGY: Final = Path("/sys/devices/system/cpu")
 
 
-@lru_cache(maxsize=1)
 def default_threads() -> int:
     """Return physical cores minus one, at least 1: an editor always shares the machine, and ggml's threads spin."""
+    return max(1, physical_cores() - 1)
+
+
+@lru_cache(maxsize=1)
+def physical_cores() -> int:
+    """Return the physical cores that this process may use."""
     available = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
     cores = set()
     for cpu in available:
@@ -91,7 +96,7 @@ def default_threads() -> int:
             cores.add((_TOPOLOGY / f"cpu{cpu}/topology/thread_siblings_list").read_text())
         except OSError:
             cores.add(str(cpu))
-    return max(1, len(cores) - 1)
+    return len(cores)
 
 
 # One native call: the tokens of a decode, or the number of tokens that a trim kept.
@@ -236,15 +241,15 @@ class Session(Protocol):
             ``backend.prompt``: empty, or longer than the context.
         """
 
-    def new_sampler(self, sampling: Sampling, json_schema: str | None = None) -> Sampler:
+    def new_sampler(self, sampling: Sampling, grammar: str | None = None) -> Sampler:
         """Make a sampler over this session's latest logits, with a random state of its own.
 
-        With a JSON schema it picks nothing but what can become JSON under it, and then an end token.
+        With a grammar (GBNF, from ``root``) it picks nothing but what fits it, and then an end token.
 
         Raises
         ------
         BackendError
-            ``backend.schema``: the schema cannot be read, or says what cannot be held to.
+            ``backend.schema``: the library cannot read the grammar.
         """
 
     def decode(self, token: int, abort: Abort) -> None:

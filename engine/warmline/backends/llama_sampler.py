@@ -1,4 +1,4 @@
-"""How llama.cpp picks tokens: greedy, drawn, and either of them under a grammar that a JSON schema became."""
+"""How llama.cpp picks tokens: greedy, drawn, and either of them under a grammar."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .json_schema import grammar, refused
+from .json_schema import refused
 from .native import captured_log, last_words, llama
 
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 class LlamaSampler:
     """A chain of native samplers with its own random state (`Sampler`)."""
 
-    def __init__(self, session: LlamaSession, vocab: Any, sampling: Sampling, json_schema: str | None = None) -> None:
+    def __init__(self, session: LlamaSession, vocab: Any, sampling: Sampling, grammar: str | None = None) -> None:
         self._lib = llama()
         self._session = session
         self._greedy = sampling.temperature == 0
-        self._grammar = None if json_schema is None else _grammar(vocab, json_schema)
+        self._grammar = None if grammar is None else _grammar(vocab, grammar)
         self._chain: int | None = None
         if self._greedy and self._grammar is None:
             return  # the largest logit needs no chain, which would copy and sort all of them
@@ -73,9 +73,9 @@ class LlamaSampler:
             self._chain = None
 
 
-def _grammar(vocab: Any, json_schema: str) -> Any:
-    """Make the native sampler that lets through what fits a JSON schema; raises BackendError ``backend.schema``."""
-    rules = grammar(json_schema).encode()
+def _grammar(vocab: Any, grammar: str) -> Any:
+    """Make the native sampler that lets through what fits a grammar; raises BackendError ``backend.schema``."""
+    rules = grammar.encode()
     with captured_log() as log:
         made = llama().llama_sampler_init_grammar(vocab, rules, b"root")
     if not made:

@@ -237,9 +237,9 @@ class LlamaSession:
             remedy="Raise profile.n_ctx" if result == _NO_SLOT else "Run `warmline status`, then try again",
         )
 
-    def new_sampler(self, sampling: Sampling, json_schema: str | None = None) -> LlamaSampler:
+    def new_sampler(self, sampling: Sampling, grammar: str | None = None) -> LlamaSampler:
         """See `Session.new_sampler`."""
-        return LlamaSampler(self, self._vocab, sampling, json_schema)
+        return LlamaSampler(self, self._vocab, sampling, grammar)
 
     def logits(self) -> NDArray[np.float32]:
         """Copy the latest logits, shape (n_vocab,), float32."""

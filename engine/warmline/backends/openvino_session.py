@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BackendError
 from .base import Abort, Aborted, ContextConfig, Prefill, Step
-from .json_schema import grammar
 from .openvino_native import genai
 from .openvino_pipeline import BLOCK, CachedPrefixes, WarmPipelines, as_tensor, kv_tokens, plain_config
 
@@ -127,7 +126,7 @@ class OpenVinoSession:
         self._abort = abort
         self._tokens = list(prompt)
 
-    def new_sampler(self, sampling: Sampling, json_schema: str | None = None) -> OpenVinoSampler:
+    def new_sampler(self, sampling: Sampling, grammar: str | None = None) -> OpenVinoSampler:
         """See `Session.new_sampler`."""
         config = plain_config(1, lookup=self._lookup)
         if sampling.temperature:
@@ -138,11 +137,11 @@ class OpenVinoSession:
                 config.top_k = sampling.top_k
         else:
             config.logprobs = 1
-        if json_schema is not None:
+        if grammar is not None:
             # The library's own reading of a schema allows blank lines without end, and a small model writes them.
-            config.structured_output_config = genai().StructuredOutputConfig(grammar=grammar(json_schema))
+            config.structured_output_config = genai().StructuredOutputConfig(grammar=grammar)
             config.stop_token_ids = set(self._ends)
-        return OpenVinoSampler(self, config, sampling.seed, structured=json_schema is not None)
+        return OpenVinoSampler(self, config, sampling.seed, structured=grammar is not None)
 
     def decode(self, token: int, abort: Abort) -> None:
         """See `Session.decode`."""

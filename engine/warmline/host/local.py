@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..digests import DigestCache
 from ..errors import WarmlineError
@@ -17,6 +17,9 @@ from .effects import Effects
 from .quarantine import CrashLedger
 from .service import EngineService
 from .wire import ChatRequest, CompletionRequest, Done, EngineStatus, Event, Outcome, VariantStatus
+
+if TYPE_CHECKING:
+    from ..kv.pool import ContextPool
 
 T = TypeVar("T")
 
@@ -32,9 +35,18 @@ class LocalEngine:
         Digests that count as approved besides the user's own approvals.
     host
         Whether this is the engine host's process: it keeps KV on disk and counts crashes.
+    pool
+        What keeps KV, in place of one that the settings describe.
     """
 
-    def __init__(self, home: Path, approved: frozenset[str] = frozenset(), *, host: bool = False) -> None:
+    def __init__(
+        self,
+        home: Path,
+        approved: frozenset[str] = frozenset(),
+        *,
+        host: bool = False,
+        pool: ContextPool | None = None,
+    ) -> None:
         from ..backends.llama import LlamaBackend
         from ..backends.openvino import OpenVinoBackend
         from ..backends.openvino_native import installed
@@ -50,13 +62,15 @@ class LocalEngine:
             self._crashes.open()
         settings = usable_settings(home)
         on_disk = DiskSnapshots(settings.snapshots(home), settings.snapshot_disk_mib << 20) if host else None
+        if pool is None:
+            pool = ContextPool(settings.live_contexts, SnapshotStore(settings.snapshot_ram_mib << 20), on_disk)
         self._latest: dict[Hashable, object] = {}
         self._service = EngineService(
             LlamaBackend(digests),
             digests,
             lambda digest: digest in approved or trust.approved(digest),
             openvino=OpenVinoBackend(digests, warm_pipelines=settings.warm_pipelines) if installed() else None,
-            pool=ContextPool(settings.live_contexts, SnapshotStore(settings.snapshot_ram_mib << 20), on_disk),
+            pool=pool,
             max_bases=settings.resident_bases,
             crashes=self._crashes,
             effects=Effects(home / "cache" / "effects.json" if host else None),

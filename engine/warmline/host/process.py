@@ -108,7 +108,7 @@ async def _made_way(paths: HostPaths) -> bool:
     found = await info(paths, 0.5)
     if found is None or found.protocol == protocol():
         return found is None
-    if await _is_at_work(paths):
+    if await is_at_work(paths):
         raise BackendError(
             "an engine of the same version but of other source runs, and is at work for another program",
             code="backend.host_protocol",
@@ -119,7 +119,8 @@ async def _made_way(paths: HostPaths) -> bool:
     return True
 
 
-async def _is_at_work(paths: HostPaths) -> bool:
+async def is_at_work(paths: HostPaths) -> bool:
+    """Tell whether a host runs and loads or generates something; asking starts none."""
     # Of the answer only the state is read: the rest may be what the two sides differ in.
     async with grpc.aio.insecure_channel(paths.address, options=CHANNEL_OPTIONS) as channel:
         try:

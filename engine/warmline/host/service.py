@@ -8,6 +8,7 @@ from ..backends.base import Abort, Backend
 from ..digests import DigestCache
 from ..errors import BackendError, WarmlineError
 from ..kv.pool import ContextPool
+from ..memory import resident_bytes
 from ..scheduler import Job, Priority, Scheduler
 from ..variant import ResolvedVariant
 from .board import ANYONE, Board
@@ -204,6 +205,7 @@ class EngineService:
             "snapshot_bytes": self._pool.snapshots.nbytes,
             "bases": self._residents.n_bases,
             "base_bytes": self._residents.base_bytes,
+            "resident_bytes": resident_bytes(),
         }
         self.metrics.gauges(values, dict(self._pool.counters))
         return self.metrics.text()

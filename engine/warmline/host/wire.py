@@ -85,18 +85,40 @@ class CompletionRequest(Message):
     max_predict_ms: Annotated[int, Field(ge=1)] | None = None
 
 
+class ToolUse(Message):
+    """A call of a tool, for templates that write it as their model does. `arguments` is a JSON object."""
+
+    name: Text
+    arguments: Text
+
+
 class ChatTurn(Message):
-    """One message of a conversation."""
+    """One message of a conversation; an assistant's may be a `call`, and its `content` stands before that."""
 
     role: Annotated[str, Field(min_length=1, max_length=32)]
     content: Text
+    call: ToolUse | None = None
+
+
+class ReplyForm(Message):
+    """What stands around the JSON that a message is held to; with `or_text_without` it may be a text without that.
+
+    With that and no schema it may be nothing else.
+    """
+
+    before: Annotated[str, Field(max_length=64)] = ""
+    after: Annotated[str, Field(max_length=64)] = ""
+    or_text_without: Annotated[str, Field(max_length=64)] = ""
 
 
 class ChatRequest(Message):
     """Ask for the assistant's next message. `client` and `conversation` form the latest-wins key.
 
     With a `json_schema` the message is JSON that validates under it, unless `max_tokens` or a deadline ends it before;
-    a schema that cannot be held to is ``backend.schema``. Its ``oneOf`` is held to as ``anyOf``.
+    a schema that cannot be held to is ``backend.schema``. Its ``oneOf`` is held to as ``anyOf``. `form` says what
+    stands around it; a thought may stand before it where the variant's profile says how one is marked.
+
+    `tools` is a JSON list of what can be called, which the chat template is given by that name.
     """
 
     client: str
@@ -105,6 +127,8 @@ class ChatRequest(Message):
     messages: Annotated[tuple[ChatTurn, ...], Field(min_length=1)]
     max_tokens: Annotated[int, Field(ge=1, le=65536)] = 512
     json_schema: Annotated[str, Field(max_length=65536)] | None = None
+    form: ReplyForm = ReplyForm()
+    tools: Annotated[str, Field(max_length=65536)] | None = None
     stop: tuple[str, ...] = ()
     max_prefill_ms: Annotated[int, Field(ge=1)] | None = None
     max_predict_ms: Annotated[int, Field(ge=1)] | None = None

@@ -19,6 +19,7 @@ from ..prompts.window import Window
 from ..variant import ResolvedVariant
 from ..verified import Verified
 from .board import Board
+from .chat_form import grammar_of, template_message, template_variables
 from .metrics import Metrics
 from .quarantine import CrashLedger
 from .receiving import EventSink, Once, why_cold
@@ -133,13 +134,14 @@ class Work:
         with blamed_on(verified.variant.file):
             prompt = chat_prompt(
                 self._residents.template(verified),
-                [turn.model_dump() for turn in request.messages],
+                [template_message(turn) for turn in request.messages],
                 tokenize_special=model.tokenize_special,
                 special_texts=verified.facts.special_texts,
                 bos=verified.bos,
                 bos_text=verified.facts.bos_text,
                 eos_text=verified.facts.eos_text,
                 n_ctx=session.n_ctx,
+                variables=template_variables(request),
             )
         limits = Limits(
             max_tokens=request.max_tokens,
@@ -147,7 +149,7 @@ class Work:
             stop_texts=request.stop,
             max_prefill_ms=request.max_prefill_ms,
             max_predict_ms=request.max_predict_ms,
-            json_schema=request.json_schema,
+            grammar=grammar_of(request),
         )
         place = ("chat", request.client, request.conversation)
         yield from self._generate(verified, session, prompt, limits, place, abort, once)

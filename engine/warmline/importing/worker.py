@@ -33,7 +33,7 @@ def main() -> None:
     faulthandler.dump_traceback_later(float(job["seconds"]), exit=True)  # native code that hangs cannot prevent this
     answers = os.dup(1)
     os.dup2(2, 1)  # native code prints to stdout
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
     def answer(data: dict[str, Any]) -> None:
         os.write(answers, json.dumps(data).encode() + b"\n")
@@ -45,7 +45,8 @@ def main() -> None:
     os._exit(0)  # whatever native code does at its end is of no interest
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """End this process when its stdin ends; to be run in a thread."""
     while os.read(0, 1):
         pass
     os._exit(1)

@@ -75,6 +75,7 @@ def chat_prompt(
     bos_text: str,
     eos_text: str,
     n_ctx: int,
+    variables: Mapping[str, Any] | None = None,
 ) -> list[int]:
     """Return a conversation's tokens, up to where the assistant's next message begins.
 
@@ -86,7 +87,9 @@ def chat_prompt(
     PromptError
         ``prompt.template_*``; ``prompt.room`` when the conversation leaves no room for an answer.
     """
-    pieces = template.generate_pieces(messages, special_texts, bos_token=bos_text, eos_token=eos_text)
+    pieces = template.generate_pieces(
+        messages, special_texts, bos_token=bos_text, eos_token=eos_text, variables=variables
+    )
     prompt = [token for piece in pieces for token in tokenize_special(piece)]
     if bos is not None and prompt[:1] != [bos]:
         prompt.insert(0, bos)

@@ -14,17 +14,23 @@ from .transcript import Planned, Used
 
 Json = dict[str, Any]
 _STATUSES = ("pending", "in_progress", "completed")
+_AGAIN = "This very call was made before, and nothing has changed since. Do something else, or answer the user."
 
 
-async def use_tool(live: Live, plan: ToolCall, decoded: str) -> None:
-    """Use a tool that there is; what it gives, or why it gives nothing, is added to the session.
+async def use_tool(live: Live, plan: ToolCall, decoded: Json) -> bool:
+    """Use a tool that there is; what it gives, or why it gives nothing, is added to the session. Tell whether it did.
+
+    Parameters
+    ----------
+    decoded
+        How the model asked for it: fields of the entry.
 
     Raises
     ------
     Withdrawn, asyncio.CancelledError
         The turn was cancelled; the call is shown as failed and kept.
     """
-    call: Json = {"toolCallId": f"call_{uuid.uuid4().hex[:16]}", "title": plan.name, "kind": "other"}
+    call: Json = {"toolCallId": _new_id(), "title": plan.name, "kind": "other"}
     call |= {"status": "failed", "rawInput": plan.arguments}  # until it has not
     tool = next(each for each in live.tools if each.name == plan.name)
     told = "[cancelled by the user]"
@@ -39,12 +45,21 @@ async def use_tool(live: Live, plan: ToolCall, decoded: str) -> None:
         told = f"Error: {error}"
         call["content"] = [*call.get("content", ()), updates.text_content(told)]
     finally:
-        live.record.add(Used(decoded=decoded, result=f"Result of {plan.name}:\n{told}", call=call))
+        live.record.add(Used(**decoded, result=f"Result of {plan.name}:\n{told}", call=call))
         kind = "tool_call_update" if "locations" in call else "tool_call"
         await live.tell({"sessionUpdate": kind, **call})
+    return bool(call["status"] == "completed")
 
 
-async def show_plan(live: Live, plan: ToolCall, decoded: str) -> None:
+async def refuse_again(live: Live, plan: ToolCall, decoded: Json) -> None:
+    """Show a call that is not done since it was done before, and tell the model so."""
+    call: Json = {"toolCallId": _new_id(), "title": plan.name, "kind": "other", "status": "failed"}
+    call |= {"rawInput": plan.arguments, "content": [updates.text_content(_AGAIN)]}
+    live.record.add(Used(**decoded, result=f"Result of {plan.name}:\n{_AGAIN}", call=call))
+    await live.tell({"sessionUpdate": "tool_call", **call})
+
+
+async def show_plan(live: Live, plan: ToolCall, decoded: Json) -> None:
     """Show the model's plan to the person."""
     given = plan.arguments.get("entries")
     entries = [
@@ -52,7 +67,7 @@ async def show_plan(live: Live, plan: ToolCall, decoded: str) -> None:
         for each in (given if isinstance(given, list) else ())
         if isinstance(each, dict)
     ]
-    live.record.add(Planned(decoded=decoded, result="The plan is shown. Go on with its next step.", entries=entries))
+    live.record.add(Planned(**decoded, result="The plan is shown. Go on with its next step.", entries=entries))
     await live.tell(updates.plan(entries))
 
 
@@ -66,6 +81,10 @@ async def _permitted(live: Live, action: Action, call: Json) -> Result:
         await live.tell({"sessionUpdate": "tool_call_update", "toolCallId": call["toolCallId"], "content": content})
 
     return await action.perform(report)
+
+
+def _new_id() -> str:
+    return f"call_{uuid.uuid4().hex[:16]}"
 
 
 def _shown(action: Action) -> Json:

@@ -8,8 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from warmline.host.wire import ChatTurn
+from warmline.variant import Reasoning
 
 from . import updates
+from .formats import FORMATS, NEUTRAL, Format
+from .plans import Answer, BadPlan
 
 Json = dict[str, Any]
 
@@ -26,30 +29,35 @@ class Asked(_Entry):
     text: str
 
 
-class Answered(_Entry):
-    """What the agent said: the text, what the model really decoded, and who it was."""
+class _Decoded(_Entry):
+    """What the model decoded: in which format, to the letter and without its thought, and what it thought before."""
+
+    decoded: str
+    format: str = NEUTRAL.name
+    thought: str = ""
+
+
+class Answered(_Decoded):
+    """What the agent said, and who it was."""
 
     kind: Literal["answered"] = "answered"
     text: str
-    decoded: str
     meta: Json
     message_id: str
 
 
-class Used(_Entry):
-    """A tool at work: what the model decoded, what it was told, and the finished tool call."""
+class Used(_Decoded):
+    """A tool at work: what the model was told, and the finished tool call."""
 
     kind: Literal["used"] = "used"
-    decoded: str
     result: str
     call: Json
 
 
-class Planned(_Entry):
+class Planned(_Decoded):
     """A plan; it is a tool to the model and something of its own to clients."""
 
     kind: Literal["planned"] = "planned"
-    decoded: str
     result: str
     entries: list[Json]
 
@@ -71,33 +79,59 @@ def replay(entries: Iterable[Entry]) -> list[Json]:
         if isinstance(entry, Asked):
             told += [{"sessionUpdate": "user_message_chunk", "content": block} for block in entry.blocks]
         elif isinstance(entry, Answered):
+            told += _thought(entry)
             told.append(updates.chunk("agent_message", entry.text, entry.message_id, entry.meta))
         elif isinstance(entry, Used):
+            told += _thought(entry)
             told.append({"sessionUpdate": "tool_call", **entry.call})
         elif isinstance(entry, Planned):
+            told += _thought(entry)
             told.append(updates.plan(entry.entries))
         else:
             told.append(updates.chunk("agent_message", entry.text))
     return told
 
 
-def messages(system: str, entries: Sequence[Entry]) -> tuple[ChatTurn, ...]:
-    """Give what the model is told, roles in turn: what follows only appends, so that its KV stays warm."""
-    turns: list[tuple[str, str]] = [("system", system)]
+def _thought(entry: Answered | Used | Planned) -> list[Json]:
+    return [updates.chunk("agent_thought", entry.thought)] if entry.thought else []
+
+
+def messages(
+    system: str, entries: Sequence[Entry], format_: Format = NEUTRAL, reasoning: Reasoning | None = None
+) -> tuple[ChatTurn, ...]:
+    """Give what the model is told, roles in turn: what follows only appends, so that its KV stays warm.
+
+    What was decoded in another format is written in this one. Thoughts are told only where they are to be kept.
+    """
+    turns = [ChatTurn(role="system", content=system)]
     for entry in entries:
         if isinstance(entry, Asked):
-            turns.append(("user", entry.text))
-        elif isinstance(entry, Answered):
-            turns.append(("assistant", entry.decoded))
-        elif isinstance(entry, (Used, Planned)):
-            turns += [("assistant", entry.decoded), ("user", entry.result)]
-    joined: list[tuple[str, str]] = []
-    for role, text in turns:
-        if joined and joined[-1][0] == role:  # a turn that was cancelled has no answer; templates want one
-            joined[-1] = (role, f"{joined[-1][1]}\n\n{text}")
+            turns.append(ChatTurn(role="user", content=entry.text))
+        elif not isinstance(entry, Noted):
+            turns.append(_said(entry, format_, reasoning))
+            if not isinstance(entry, Answered):
+                turns.append(format_.result(entry.result))
+    joined: list[ChatTurn] = []
+    for turn in turns:
+        last = joined[-1] if joined else None
+        # A turn that was cancelled has no answer; templates want one.
+        if last is not None and last.role == turn.role != "tool" and last.call is None and turn.call is None:
+            joined[-1] = ChatTurn(role=turn.role, content=f"{last.content}\n\n{turn.content}")
         else:
-            joined.append((role, text))
-    return tuple(ChatTurn(role=role, content=text) for role, text in joined)
+            joined.append(turn)
+    return tuple(joined)
+
+
+def _said(entry: Answered | Used | Planned, format_: Format, reasoning: Reasoning | None) -> ChatTurn:
+    own = FORMATS.get(entry.format, NEUTRAL)
+    try:
+        plan = own.parse(entry.decoded)
+    except BadPlan:
+        plan = Answer(entry.decoded)
+    turn = format_.said(plan, entry.decoded if own is format_ else None)
+    if reasoning is None or not reasoning.keep or not entry.thought:
+        return turn
+    return turn.model_copy(update={"content": f"{reasoning.open}{entry.thought}{reasoning.close}{turn.content}"})
 
 
 def size(entry: Entry) -> int:

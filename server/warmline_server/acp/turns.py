@@ -3,53 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from warmline.errors import BackendError, PromptError
-from warmline.host.wire import ChatRequest, ChatTurn, Delta, Done, Outcome, Started, VariantStatus
+from warmline.errors import PromptError
+from warmline.host.wire import ChatRequest, ChatTurn, Done, Outcome, Started, VariantStatus
 from warmline.variant import ResolvedVariant
 
 from ..labels import warmth
 from ..lsp.status import LastReport
 from . import updates
 from .blocks import understood
+from .formats import format_of
 from .live import Live
+from .modes import Effect
 from .permissions import Withdrawn
-from .plans import PLAN_TOOL, Answer, AnswerText, BadPlan, ToolCall, as_answer, parse_plan, plan_schema, system_prompt
+from .plans import PLAN_TOOL, Answer, BadPlan, ToolCall
 from .shortening import make_room
-from .tool_calls import show_plan, use_tool
-from .transcript import Answered, Asked, Entry, Noted, messages
+from .stalling import Stalling
+from .steps import Decoding, Step
+from .tool_calls import refuse_again, show_plan, use_tool
+from .transcript import Answered, Asked, Noted, messages
 
 Json = dict[str, Any]
-_REPAIR: Final = (
-    'That was no valid reply: {what}. Reply with one JSON object: {{"tool": NAME, "arguments": {{...}}}} '
-    'or {{"answer": TEXT}}.'
-)
+_REPAIR: Final = "That was no valid reply: {what}. Reply with {how}."
+_ANSWER_NOW: Final = "Answer the user now, with what you know; no more tools can be used."
 _GIVEN_UP: Final = "The model's reply could not be understood, twice in a row. Nothing was done with it."
 _CUT: Final = "The model's reply was cut off before it was whole. Nothing was done with it."
+_CIRCLES: Final = "The answer only repeated itself and was stopped."
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one turn may take. `step_tokens` is at most a quarter of the context; `tokens` count over all steps."""
+    """What one turn may take. `step_tokens` is at most a quarter of the context; `tokens` count over all steps.
+
+    The last step that they leave is an answer in any case, and so is that of a turn which gets nowhere.
+    """
 
     steps: int = 25
     step_tokens: int = 1024
     tokens: int = 8192
-
-
-@dataclass(slots=True)
-class Step:
-    """One thing that the model decoded; `said` is what of it was shown to the person already."""
-
-    started: Started | None = None
-    done: Done | None = None
-    said: str = ""
-    message_id: str = ""
 
 
 class Turn:
@@ -62,6 +56,8 @@ class Turn:
         self._status: VariantStatus
         self._started: Started | None = None
         self._repair: tuple[ChatTurn, ...] = ()
+        self._stalling = Stalling()
+        self._answer_now = False
 
     @property
     def meta(self) -> Json:
@@ -79,6 +75,7 @@ class Turn:
         live = self._live
         await live.servers.started()
         self._variant, self._status = await live.load()
+        self._format = format_of(self._variant.profile)
         await live.tell_options()
         given = await understood(blocks, live.place)
         entries = live.record.entries
@@ -97,56 +94,80 @@ class Turn:
         return {"stopReason": reason, "_meta": self.meta}
 
     async def _steps(self) -> str:
-        spent = 0
-        for _ in range(self._limits.steps):
-            step = await self._decode()
-            assert step.done is not None
-            spent += step.done.predicted_tokens
-            reason = await self._decided(step)
-            if reason is not None:
-                return reason
-            if spent >= self._limits.tokens:
-                await self._live.note(f"The turn is over: it took its {self._limits.tokens} tokens.")
-                return "max_tokens"
-        await self._live.note(f"The turn is over: it took its {self._limits.steps} steps.")
-        return "max_turn_requests"
+        spent, limits = 0, self._limits
+        while True:
+            for number in range(1, limits.steps + 1):
+                out_of_tokens = spent >= limits.tokens - min(limits.step_tokens, limits.tokens // 4)
+                last = number == limits.steps or out_of_tokens
+                self._answer_now = self._answer_now or last or self._stalling.stuck
+                step = await self._decode()
+                assert step.done is not None
+                spent += step.done.predicted_tokens
+                reason = await self._decided(step)
+                if last:
+                    await self._live.note(_over(limits, out_of_tokens))
+                    return "max_tokens" if out_of_tokens else "max_turn_requests"
+                if reason is not None:
+                    return reason
 
     async def _decided(self, step: Step) -> str | None:
         """Do what the model decided; the stop reason, or None to go on."""
-        done = step.done
-        assert done is not None
-        cut = done.outcome is Outcome.LENGTH
-        if cut and step.said:
+        if step.cut and step.said:
             self._answered(step, step.said)
-            return "max_tokens"
+            if step.circling:
+                await self._live.note(_CIRCLES)
+            return "end_turn" if step.circling else "max_tokens"
         try:
-            plan = parse_plan(done.text)
-            if isinstance(plan, ToolCall) and not self._knows(plan.name):
-                raise BadPlan(f"there is no tool called {plan.name[:64]}")
+            plan = self._format.parse(step.text)
+            if isinstance(plan, ToolCall):
+                self._check_call(plan)
         except BadPlan as error:
-            if step.said:  # an answer whose end is missing is still what was said
-                self._answered(step, step.said)
-                return "end_turn"
-            if self._repair:
-                await self._live.note(_CUT if cut else _GIVEN_UP)
-                return "max_tokens" if cut else "end_turn"
-            what = "it was cut off, so be brief" if cut else str(error)
-            self._repair = (_turn("assistant", done.text or "{}"), _turn("user", _REPAIR.format(what=what)))
-            return None
+            return await self._misunderstood(step, str(error))
         self._repair = ()
         if isinstance(plan, Answer):
-            if not step.said and plan.text:
-                await self._say(step, plan.text)
+            rest = plan.text.removeprefix(step.said) if plan.text.startswith(step.said) else ""
+            if rest:
+                await self._decoding.say(rest)
             self._answered(step, plan.text)
             return "end_turn"
-        if plan.name == PLAN_TOOL:
-            await show_plan(self._live, plan, done.text)
-        else:
-            await use_tool(self._live, plan, done.text)
+        await self._call(plan, step)
         return None
 
-    def _knows(self, name: str) -> bool:
-        return name == PLAN_TOOL or any(tool.name == name for tool in self._live.tools)
+    async def _misunderstood(self, step: Step, what: str) -> str | None:
+        if step.said:  # an answer whose end is missing is still what was said
+            self._answered(step, step.said)
+            return "end_turn"
+        if self._answer_now:
+            await self._live.note(_CUT if step.cut else _GIVEN_UP)
+            return "max_tokens" if step.cut else "end_turn"
+        if self._repair:
+            self._answer_now = True
+            self._repair = (*self._repair[:1], _user(_ANSWER_NOW))
+            return None
+        what = "it was cut off, so be brief" if step.cut else what
+        repair = _user(_REPAIR.format(what=what, how=self._format.how))
+        self._repair = (ChatTurn(role="assistant", content=step.text or "{}"), repair)
+        return None
+
+    def _check_call(self, plan: ToolCall) -> None:
+        if self._answer_now:
+            raise BadPlan("no more tools can be used")
+        names = [*(tool.name for tool in self._live.tools), PLAN_TOOL]
+        if plan.name not in names:
+            raise BadPlan(f"there is no tool called {plan.name[:64]}; there are {', '.join(names)}")
+
+    async def _call(self, plan: ToolCall, step: Step) -> None:
+        decoded = {"decoded": step.text, "format": self._format.name, "thought": step.thought}
+        effect: Effect = next((tool.effect for tool in self._live.tools if tool.name == plan.name), "read")
+        if self._stalling.is_again(plan, effect):
+            await refuse_again(self._live, plan, decoded)
+            return
+        if plan.name == PLAN_TOOL:
+            await show_plan(self._live, plan, decoded)
+            worked = True
+        else:
+            worked = await use_tool(self._live, plan, decoded)
+        self._stalling.used(plan, effect, worked=worked)
 
     async def _decode(self) -> Step:
         while True:
@@ -159,72 +180,64 @@ class Turn:
                 await self._live.note(f"{dropped}: the context of {self._status.context.n_ctx} tokens is full.")
 
     async def _decode_once(self) -> Step:
-        step = Step(message_id=str(uuid.uuid4()))
-        found = AnswerText()
+        live = self._live
+        self._decoding = Decoding(
+            live, self._format, self._variant.profile.reasoning, begun=self._begun, meta=lambda: self.meta
+        )
         try:
-            async with contextlib.aclosing(self._live.engine.chat(self._request())) as events:  # type: ignore[type-var]
-                async for event in events:
-                    if isinstance(event, Started):
-                        await self._begun(step, event)
-                    elif isinstance(event, Delta):
-                        if text := found.feed(event.text):
-                            await self._say(step, text)
-                    else:
-                        step.done = event
+            step = await self._decoding.run(self._request())
         except asyncio.CancelledError:
-            if step.said:
-                self._answered(step, step.said)
+            if self._decoding.step.said:
+                self._answered(self._decoding.step, self._decoding.step.said)
             raise
-        done = _ended(step.done)
-        if step.started is not None:
-            self._live.used = step.started.prompt_tokens + done.predicted_tokens
-            self._live.last = _report(step.started, done)
-            await self._live.tell(updates.usage(self._live.used, self._status.context.n_ctx))
+        if step.started is not None and step.done is not None:
+            live.used = step.started.prompt_tokens + step.done.predicted_tokens
+            live.last = _report(step.started, step.done)
+            await live.tell(updates.usage(live.used, self._status.context.n_ctx))
         return step
 
     def _request(self) -> ChatRequest:
-        live = self._live
-        seen: Sequence[Entry] = live.record.seen()
+        live, profile = self._live, self._variant.profile
+        held = self._format.held(live.tools, live.record.head.mode, only_answer=self._answer_now)
+        system = self._format.system_prompt(live.cwd, live.tools)
+        said = messages(system, live.record.seen(), self._format, profile.reasoning)
         return ChatRequest(
             client=live.client_id,
             conversation=live.id,
             variant=self._variant,
-            messages=(*messages(system_prompt(str(live.cwd), live.tools), seen), *self._repair),
+            messages=(*said, *self._repair),
             max_tokens=min(self._limits.step_tokens, max(64, self._status.context.n_ctx // 4)),
-            json_schema=plan_schema(live.tools, live.record.head.mode),
+            json_schema=held.json_schema,
+            form=held.form,
+            tools=held.tools,
         )
 
-    async def _begun(self, step: Step, started: Started) -> None:
-        step.started = self._started = started
+    async def _begun(self, started: Started) -> None:
+        self._started = started
         if started.identity != self._status.identity:  # a file changed after it was described
             self._status = await self._live.engine.describe(self._variant)
             self._live.status = (self._variant, self._status)
             await self._live.tell_options()
 
-    async def _say(self, step: Step, text: str) -> None:
-        identity = step.started.identity if step.started is not None else self._status.identity
-        meta = updates.short_provenance(self._status.variant, identity) if step.said else self.meta
-        step.said += text
-        await self._live.tell(updates.chunk("agent_message", text, step.message_id, meta))
-
     def _answered(self, step: Step, text: str) -> None:
         # What was decoded, to the letter, has its KV already.
         whole = step.done is not None and step.done.outcome is Outcome.STOP
-        decoded = step.done.text if step.done is not None and whole else as_answer(text)
-        entry = Answered(text=text, decoded=decoded, meta=self.meta, message_id=step.message_id)
-        self._live.record.add(entry)
+        decoded = step.text if whole else self._format.said(Answer(text), None).content
+        self._live.record.add(
+            Answered(
+                text=text,
+                decoded=decoded,
+                format=self._format.name,
+                thought=step.thought,
+                meta=self.meta,
+                message_id=step.message_id,
+            )
+        )
 
 
-def _ended(done: Done | None) -> Done:
-    if done is None:
-        raise BackendError("the engine ended an answer without saying how", code="backend.protocol", remedy="Ask again")
-    if done.outcome in (Outcome.STOP, Outcome.LENGTH):
-        return done
-    raise BackendError(
-        f"the answer was given up: {done.outcome}",
-        code="backend.superseded" if done.outcome is Outcome.SUPERSEDED else "backend.cancelled",
-        remedy="Ask again",
-    )
+def _over(limits: Limits, out_of_tokens: bool) -> str:
+    what = f"{limits.tokens} tokens" if out_of_tokens else f"{limits.steps} steps"
+    return f"The turn is over: it took its {what}."
 
 
 def _report(started: Started, done: Done) -> LastReport:
@@ -239,8 +252,8 @@ def _report(started: Started, done: Done) -> LastReport:
     )
 
 
-def _turn(role: str, content: str) -> ChatTurn:
-    return ChatTurn(role=role, content=content)
+def _user(content: str) -> ChatTurn:
+    return ChatTurn(role="user", content=content)
 
 
 def _as_json(block: Any) -> Json:

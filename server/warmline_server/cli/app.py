@@ -23,7 +23,10 @@ from .output import HELP, Exit, Output
 _HELP: Final = (
     "Local model variants for editors: a base model, LoRA adapters and a profile, kept warm by exact identity."
 )
-_COMMANDS: Final = ("demo", "complete", "lsp", "acp", "chat", "status", "stats", "doctor", "schema")
+_COMMANDS: Final = (
+    *("demo", "complete", "bench", "eval", "lsp", "acp"),
+    *("chat", "status", "stats", "doctor", "schema"),
+)
 _GROUPS: Final = ("model", "adapter", "variant", "catalog", "config", "trust", "engine", "cache")
 _SETTINGS: Final[dict[str, dict[str, Any]]] = {
     # Else `-:LINE:COL`, a place on stdin, would be taken for an option.

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from .options import Json
 from .output import Output, cell
-
-if TYPE_CHECKING:
-    from warmline_server.stats import Tally
 
 
 def command(
@@ -24,7 +21,7 @@ def command(
     """
     from warmline.registry import warmline_home
 
-    from warmline_server.stats import forget, load
+    from warmline_server.stats import forget, load, summary
 
     from . import tables
     from .amounts import age
@@ -33,31 +30,18 @@ def command(
     home = warmline_home()
     if reset and home.is_dir():
         forget(home)
-    variants = sorted(load(home).variants.items(), key=lambda item: -item[1].last)
+    variants = summary(load(home))
     if as_json:
-        output.json({"variants": [{"variant": name, **_row(tally)} for name, tally in variants]})
+        output.json({"variants": variants})
         return
     if not variants:
         output.note(cell("Nothing is counted: suggestions in editors are, as soon as there are some."))
         return
     now = time.time()
     rows = []
-    for name, tally in variants:
-        row = _row(tally)
-        share = f"{tally.accepted / tally.shown:.0%}" if tally.shown else ""
+    for row in variants:
+        share = f"{row['acceptance']:.0%}" if row["acceptance"] is not None else ""
         times = [f"{row[key]:.0f} ms" if row[key] is not None else "" for key in ("median_ms", "p95_ms")]
-        rows.append([name, str(tally.shown), str(tally.accepted), share, *times, age(max(0.0, now - tally.last))])
+        counts = (str(row["shown"]), str(row["accepted"]))
+        rows.append([row["variant"], *counts, share, *times, age(max(0.0, now - row["last"]))])
     tables.rows(output, ("variant", "shown", "accepted", "share", "median", "95 %", "last"), rows)
-
-
-def _row(tally: Tally) -> dict[str, Any]:
-    median, most = tally.quantile_ms(0.5), tally.quantile_ms(0.95)
-    return {
-        "shown": tally.shown,
-        "accepted": tally.accepted,
-        "acceptance": round(tally.accepted / tally.shown, 4) if tally.shown else None,
-        "median_ms": None if median is None else round(median, 1),
-        "p95_ms": None if most is None else round(most, 1),
-        "first": tally.first,
-        "last": tally.last,
-    }

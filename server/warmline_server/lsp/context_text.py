@@ -10,7 +10,7 @@ from . import uris
 from .documents import LineAndCharacter, Snapshot
 from .markdown import fenced
 from .refusals import SECRET, in_document, path_in
-from .variants import Place
+from .variants import Nowhere, Place
 
 if TYPE_CHECKING:
     from .session import Session
@@ -38,14 +38,8 @@ async def about(session: Session, place: Place, uri: str | None, where: LineRang
     snapshot = session.documents.get(uri) if uri else None
     if snapshot is None or not snapshot.in_sync:
         return ""
-    suggesting = session.suggesting
-    if await in_document(snapshot, place, suggesting.settings, suggesting.git) == SECRET:
-        raise ConfigError(
-            "this file may hold secrets: no text of it goes to a model",
-            code="config.secret",
-            remedy="Ask without the file",
-        )
-    name = path_in(place, uris.to_path(snapshot.uri)) or "the document"
+    await _refuse_secrets(session, place, snapshot)
+    name = _name(place, snapshot)
     lines = session.settings.chat.context_lines
     parts = []
     if where is None:
@@ -57,7 +51,40 @@ async def about(session: Session, place: Place, uri: str | None, where: LineRang
         if lines and (before < first or after > last + 1):
             parts.append((f"{name}, lines {before + 1} to {after}", snapshot.slice_lines(before, after)))
         parts.append((f"The selected code, from {name}", _selected(snapshot, where)))
-    return "".join(f"\n\n{title}:\n{fenced(text.rstrip(), snapshot.language_id)}" for title, text in parts if text)
+    return "".join(_part(title, text, snapshot) for title, text in parts if text)
+
+
+async def selection(session: Session, snapshot: Snapshot, where: LineRange) -> str:
+    """Write exactly the text of a range, with its lines' numbers; an empty range stands for its line.
+
+    Raises
+    ------
+    ConfigError
+        As in `about`.
+    """
+    place = session.variants.place(snapshot.uri)
+    await _refuse_secrets(session, place, snapshot)
+    start, end = sorted((where.start, where.end), key=lambda at: (at.line, at.character))
+    first, last = start.line, end.line - (end.line > start.line and end.character == 0)
+    return _part(f"{_name(place, snapshot)}, lines {first + 1} to {last + 1}", _selected(snapshot, where), snapshot)
+
+
+async def _refuse_secrets(session: Session, place: Place | Nowhere, snapshot: Snapshot) -> None:
+    suggesting = session.suggesting
+    if await in_document(snapshot, place, suggesting.settings, suggesting.git) == SECRET:
+        raise ConfigError(
+            "this file may hold secrets: no text of it goes to a model",
+            code="config.secret",
+            remedy="Ask without the file",
+        )
+
+
+def _name(place: Place | Nowhere, snapshot: Snapshot) -> str:
+    return path_in(place, uris.to_path(snapshot.uri)) or "the document"
+
+
+def _part(title: str, text: str, snapshot: Snapshot) -> str:
+    return f"\n\n{title}:\n{fenced(text.rstrip(), snapshot.language_id)}"
 
 
 def _selected(snapshot: Snapshot, where: LineRange) -> str:

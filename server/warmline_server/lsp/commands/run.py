@@ -18,6 +18,7 @@ from .chat import chat, explain
 from .edit import edit, fix
 from .log import show_log
 from .reload import reload
+from .statistics import statistics
 from .trust import trust
 from .variants import list_variants, select_variant
 
@@ -41,6 +42,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "warmline.trust": trust,
     "warmline.reload": reload,
     "warmline.showLog": show_log,
+    "warmline.statistics": statistics,
     STATUS_COMMAND: _status,
 }
 

@@ -14,7 +14,7 @@ from warmline.digests import write_atomically
 from warmline.errors import ConfigError
 from warmline.filemodel import parse
 from warmline.variant import WorkspaceFile
-from warmline.workspace import WORKSPACE_FILE, WORKSPACE_FOLDER, Workspace, find_workspace
+from warmline.workspace import WORKSPACE_FILE, WORKSPACE_FOLDER, Workspace
 
 from ...listing import list_rows
 from .. import uris
@@ -108,10 +108,16 @@ def _workspace(call: Call, uri: str | None) -> Workspace | None:
     if file is not None and file.workspace is not None:
         return file.workspace
     folder = _folder(call, None if file is not None else uri)
-    return find_workspace(folder) if folder is not None else None
+    return call.session.variants.workspace_of(folder) if folder is not None else None
 
 
 def _new(call: Call, uri: str | None) -> Workspace:
+    if call.session.variants.restricted:
+        raise ConfigError(
+            "the editor has this workspace in its restricted mode, in which only your own default variant runs",
+            code="config.restricted",
+            remedy="Trust the workspace in the editor, or: warmline config set default-variant NAME",
+        )
     roots = call.session.variants.roots
     path = _folder(call, uri)
     root = next((root for root in roots if path is not None and path.is_relative_to(root)), None)

@@ -1,0 +1,46 @@
+"""Whether a turn still gets anywhere: small models make the same call again and again, or only such as fail."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from .modes import Effect
+from .plans import ToolCall
+
+# How often the same call is made while nothing changes. A command may say something else the next time.
+_TIMES: Final[dict[Effect, int]] = {"read": 1, "write": 1, "run": 3}
+_MOST_REFUSED: Final = 2
+_MOST_FAILED: Final = 6
+
+
+class Stalling:
+    """Watches one turn."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, int] = {}
+        self._refused = 0
+        self._failed = 0
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the model had better answer now."""
+        return self._refused >= _MOST_REFUSED or self._failed >= _MOST_FAILED
+
+    def is_again(self, call: ToolCall, effect: Effect) -> bool:
+        """Tell whether a call was made before as often as makes sense; it counts as refused then."""
+        again = self._made.get(_key(call), 0) >= _TIMES[effect]
+        self._refused += again
+        return again
+
+    def used(self, call: ToolCall, effect: Effect, *, worked: bool) -> None:
+        """Note a call that was made; one that changes something lets all others be made again."""
+        self._failed = 0 if worked else self._failed + 1
+        key = _key(call)
+        if worked and effect != "read":
+            self._made = {key: self._made.get(key, 0)}
+        self._made[key] = self._made.get(key, 0) + 1
+
+
+def _key(call: ToolCall) -> str:
+    return f"{call.name} {json.dumps(call.arguments, sort_keys=True)}"
