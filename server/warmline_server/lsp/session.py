@@ -17,6 +17,7 @@ from typing import Any, Final
 from lsprotocol import types
 from warmline.errors import BackendError, WarmlineError
 from warmline.host.client import EngineClient
+from warmline.host.wire import State
 from warmline.variant import ResolvedVariant
 
 from .. import completion
@@ -31,6 +32,7 @@ from .counting import Counting
 from .diagnostics import DiagnosticsBoard, diagnose
 from .documents import DocumentStore
 from .faults import typed
+from .identities import Identities
 from .initialize import Client
 from .outlet import Outlet
 from .prewarming import Prewarmer
@@ -44,6 +46,8 @@ from .variants import NO_WORKSPACE, RESTRICTED, Nowhere, Place, Variants
 
 #: First parts of the codes of errors that stay until a person does something about them.
 _FOR_THE_PERSON: Final = frozenset({"trust", "config", "artifact", "variant"})
+#: Another engine may follow.
+_UNLOADED: Final = frozenset({State.EMPTY, State.FAILED, State.STOPPING})
 
 
 class Session:
@@ -79,6 +83,7 @@ class Session:
         self.prewarm = Prewarmer(self.documents.get, lambda cursor: suggestions.prewarm(self, cursor))
         self.requests: LatestWins[suggestions.Decoded] = LatestWins()
         self.suggesting = Suggesting(self)
+        self.identities = Identities(home, self._identity)
         self.status = status.StatusBoard(lambda report: outlet.notify(status.METHOD, report))
         self.diagnostics = DiagnosticsBoard(self._publish)
         self.configuration = Configuration(outlet, client.options)
@@ -355,20 +360,27 @@ class Session:
         variant: ResolvedVariant | None = None
         try:
             variant = self.variants.resolve(place)
+            footing = self.identities.footing(variant)
             described = await (await self.engine()).load(variant, self.client_id)
         except Exception as error:
             self.failed(attempt, variant, error)
         else:
+            self.identities.learn(variant, footing, described.identity)
             self.status.know(described)
             self.worked(attempt, variant, described.identity)
             unasked = self.prewarm.unasked
             if unasked and self.variants.place(unasked) == place:
                 self.prewarm.ready(unasked)
 
+    async def _identity(self, variant: ResolvedVariant) -> str:
+        return (await (await self.engine()).describe(variant)).identity
+
     async def _follow(self, engine: EngineClient) -> None:
         """Pass the engine's states on for as long as it lives."""
         try:
             async for state in engine.watch(self.client_id):
+                if state.state in _UNLOADED:
+                    self.identities.forget()
                 self.status.follow(state)
                 self.status.publish()
                 if self.settings.progress.enabled and self.client.progress:

@@ -154,15 +154,10 @@ def _silent(session: Session, place: Place | Nowhere, uri: str, reason: str, dec
         session.outlet.log(types.MessageType.Log, f"no suggestion in {name}: {reason}")
 
 
-async def _identity(session: Session, variant: ResolvedVariant) -> IdentityDigest:
-    """Ask the engine what a variant is now, by its files as they are."""
-    return IdentityDigest((await (await session.engine()).describe(variant)).identity)
-
-
 async def _stands(session: Session, uri: str, variant: ResolvedVariant, decoded: Decoded | None) -> bool:
     """Tell whether the document's variant still is exactly the one that answered; errors of one that is not usable."""
     # A kept answer's identity was compared when it was found.
-    if decoded is not None and decoded.identity not in (None, await _identity(session, variant)):
+    if decoded is not None and decoded.identity not in (None, await session.identities.of(variant)):
         return False
     # Last, with no await before the answer is shown: selecting is answered at any time.
     place = session.variants.place(uri)
@@ -174,7 +169,7 @@ async def _kept(session: Session, question: Question) -> tuple[IdentityDigest, A
     results = session.suggesting.results
     if not results.holds(question):
         return None
-    identity = await _identity(session, question.variant)
+    identity = await session.identities.of(question.variant)
     answer = results.get(identity, question)
     if answer is None or not session.suggesting.is_latest(question):
         return None
@@ -200,7 +195,7 @@ async def _decoded(session: Session, asked: Asked, *, automatic: bool) -> Decode
         decoded = await session.requests.ask(question.document, question, start, serves)
         if decoded is None or decoded.question == question or decoded.completions[0].reason in _GIVEN_UP:
             return decoded
-        if _left(decoded, question) and decoded.identity == await _identity(session, question.variant):
+        if _left(decoded, question) and decoded.identity == await session.identities.of(question.variant):
             return decoded
         # It was another text in the end, or is all typed, or another variant's: the next turn begins a decode.
     return None
