@@ -111,11 +111,11 @@ class Editor:
 
 
 @asynccontextmanager
-async def editor(folder: Path) -> AsyncIterator[Editor]:
+async def editor(folder: Path, **profile: Any) -> AsyncIterator[Editor]:
     """Start a server with a store and a workspace of its own, and end it with its engine."""
     (folder / "home/variants/llama").mkdir(parents=True)
     (folder / "ws/.warmline").mkdir(parents=True)
-    variant = {"name": "storm", "base": {"package": BASE}, "profile": {"max_tokens": 24}}
+    variant = {"name": "storm", "base": {"package": BASE}, "profile": {"max_tokens": 24, **profile}}
     (folder / "home/variants/llama/storm.json").write_text(json.dumps(variant))
     (folder / "ws/.warmline/config.json").write_text(json.dumps({"variant": "storm"}))
     with tempfile.TemporaryDirectory(prefix="wl-") as runtime:
