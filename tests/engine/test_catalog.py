@@ -9,16 +9,19 @@ from typing import Any
 
 import jsonschema
 import pytest
+from certificate_tools import IDENTITY, paper
 from fake_backend import write_adapter, write_base
 from hypothesis import given
 from hypothesis import strategies as st
 from store_tools import check, peft
-from warmline.catalog import AdapterEntry, Catalog, Need, VariantEntry, install, load_catalog, local_source, plan
+from warmline.catalog import AdapterEntry, Catalog, Need, VariantEntry, load_catalog, local_source, plan
+from warmline.catalog_install import install
+from warmline.certificates import Certificate, Certificates
 from warmline.digests import DigestCache
 from warmline.errors import CatalogError, ConfigError, WarmlineError
 from warmline.registry import Store
 from warmline.schemas import json_schema
-from warmline.variant import Trust, parse
+from warmline.variant import Profile, Trust, parse
 
 from .test_registry_store import tiny_bytes
 
@@ -28,6 +31,7 @@ class Team:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.paper: Certificate | None = None
         folder.mkdir()
         digests = DigestCache()
         self.base = write_base(folder / "base.gguf")
@@ -73,6 +77,7 @@ class Team:
                     "base": "qwen",
                     "adapters": [{"name": "style", "scale": 0.5}],
                     "profile": {"n_ctx": 2048},
+                    "certificate": "acme.json",
                 },
             ],
         }
@@ -88,6 +93,11 @@ class Team:
         place = local_source(self.folder / "catalog.json", need.entry.source)
         assert place
         return place
+
+    def certificate(self, entry: VariantEntry) -> Certificate:
+        """What the curator measured: a certificate of the entry as it is, unless a test puts another in its place."""
+        adapters = [(str(self.entry(each.name)["digest"]), f"{each.scale}") for each in entry.adapters]
+        return self.paper or paper(self.entry(entry.base)["digest"], adapters, entry.profile)
 
 
 @pytest.fixture
@@ -116,7 +126,7 @@ def test_a_variant_brings_its_base_and_adapters(team: Team, store: Store) -> Non
         ("adapter", "style", False),
     ]
     assert store.list_models() == []  # a plan changes nothing
-    records = install(todo, store, team.fetch)
+    records = install(todo, store, team.fetch, team.certificate)
     assert [(record.name, record.trust, record.catalog) for record in records] == [
         ("qwen", Trust.CURATED, "team"),
         ("style", Trust.CURATED, "team"),
@@ -133,17 +143,17 @@ def test_a_variant_brings_its_base_and_adapters(team: Team, store: Store) -> Non
 
 def test_a_second_time_fetches_nothing(team: Team, store: Store) -> None:
     catalog = team.load()
-    install(plan(catalog, "acme", store), store, team.fetch)
+    install(plan(catalog, "acme", store), store, team.fetch, team.certificate)
     again = plan(catalog, "acme", store)
     assert again.to_fetch == ()
-    assert install(again, store, lambda need: pytest.fail("fetched")) == []
+    assert install(again, store, lambda need: pytest.fail("fetched"), team.certificate) == []
 
 
 def test_an_adapter_brings_the_base_that_it_names(team: Team, store: Store) -> None:
     catalog = team.load()
     todo = plan(catalog, "peft", store)
     assert [need.entry.name for need in todo.needs] == ["tiny", "peft"]
-    install(todo, store, team.fetch)
+    install(todo, store, team.fetch, team.certificate)
     assert store.get_adapter("peft").trust is Trust.CURATED
     assert plan(catalog, "peft", store).to_fetch == ()
     assert store.list_variants() == []
@@ -153,7 +163,7 @@ def test_an_adapter_goes_with_the_installed_base_of_that_digest(team: Team, stor
     store.add_model(team.base, "mine")
     todo = plan(team.load(), "style", store)
     assert [(need.entry.name, need.base) for need in todo.needs] == [("style", "mine")]
-    install(todo, store, team.fetch)
+    install(todo, store, team.fetch, team.certificate)
     assert store.get_adapter("style").checked_base.name == "mine"
 
 
@@ -186,7 +196,7 @@ def test_without_strict_what_is_installed_is_the_users_own(team: Team, store: St
     team.entry("style").pop("digest")
     todo = plan(team.load(), "acme", store, strict=False)
     assert all(need.expect is None for need in todo.needs)
-    install(todo, store, team.fetch)
+    install(todo, store, team.fetch, team.certificate)
     record = store.get_adapter("style")
     assert (record.trust, record.unverified, record.catalog) == (Trust.USER, True, "")
 
@@ -194,11 +204,11 @@ def test_without_strict_what_is_installed_is_the_users_own(team: Team, store: St
 def test_other_bytes_than_promised_are_refused_and_nothing_is_left(team: Team, store: Store) -> None:
     catalog = team.load()
     write_adapter(team.style, weights=b"\x55")
-    refused("artifact.digest", lambda: install(plan(catalog, "acme", store), store, team.fetch))
+    refused("artifact.digest", lambda: install(plan(catalog, "acme", store), store, team.fetch, team.certificate))
     assert [each.name for each in store.list_models()] == ["qwen"]  # whole, and used by the next attempt
     assert store.list_adapters() == store.list_variants() == []
     write_adapter(team.style)
-    install(plan(catalog, "acme", store), store, team.fetch)
+    install(plan(catalog, "acme", store), store, team.fetch, team.certificate)
     check(store)
 
 
@@ -207,15 +217,17 @@ def test_the_config_of_a_peft_folder_is_promised_too(team: Team, store: Store) -
     catalog = team.load()
     config = team.folder / "peft/adapter_config.json"
     config.write_text(config.read_text().replace('"lora_alpha": 4', '"lora_alpha": 9'))
-    refused("artifact.digest", lambda: install(plan(catalog, "peft", store), store, team.fetch))
+    refused("artifact.digest", lambda: install(plan(catalog, "peft", store), store, team.fetch, team.certificate))
     team.entry("peft").pop("files")
-    refused("catalog.digest", lambda: install(plan(team.load(), "peft", store), store, team.fetch))
+    refused("catalog.digest", lambda: install(plan(team.load(), "peft", store), store, team.fetch, team.certificate))
     assert store.list_adapters() == []
 
 
 def test_an_adapter_for_another_base_is_refused_whatever_the_names(team: Team, store: Store) -> None:
     team.entry("style")["base"] = {"name": "qwen", "digest": "sha256:" + "1" * 64}
-    refused("artifact.adapter.base", lambda: install(plan(team.load(), "acme", store), store, team.fetch))
+    refused(
+        "artifact.adapter.base", lambda: install(plan(team.load(), "acme", store), store, team.fetch, team.certificate)
+    )
 
 
 def test_a_name_that_other_bytes_have_is_not_taken_over(team: Team, store: Store) -> None:
@@ -224,9 +236,40 @@ def test_a_name_that_other_bytes_have_is_not_taken_over(team: Team, store: Store
     error = refused("catalog.conflict", lambda: plan(catalog, "acme", store))
     assert "model remove llama/qwen" in error.remedy
     store.remove_model("qwen")
-    install(plan(catalog, "acme", store), store, team.fetch)
+    install(plan(catalog, "acme", store), store, team.fetch, team.certificate)
     team.entry("acme")["profile"] = {"n_ctx": 4096}
-    refused("catalog.conflict", lambda: install(plan(team.load(), "acme", store), store, team.fetch))
+    refused("catalog.conflict", lambda: install(plan(team.load(), "acme", store), store, team.fetch, team.certificate))
+
+
+def test_a_curated_variant_needs_a_certificate_that_it_passed(team: Team, store: Store) -> None:
+    """The rule `catalog.certificate`."""
+    entry = team.entry("acme")
+    entry.pop("certificate")
+    assert refused("catalog.certificate", lambda: plan(team.load(), "acme", store)).field == "acme"
+    assert plan(team.load(), "acme", store, strict=False).variant  # as one's own it goes without
+    entry["certificate"] = "acme.json"
+    todo = plan(team.load(), "acme", store)
+    refused("catalog.certificate", lambda: install(todo, store, team.fetch))
+    style = team.entry("style")["digest"]
+    profile = Profile(n_ctx=2048)
+    for other in (
+        paper(team.entry("qwen")["digest"], [(style, "0.5")], profile, met=False),
+        paper(team.entry("tiny")["digest"], [(style, "0.5")], profile),
+        paper(team.entry("qwen")["digest"], [(IDENTITY, "0.5")], profile),
+        paper(team.entry("qwen")["digest"], [(style, "1")], profile),
+        paper(team.entry("qwen")["digest"], [(style, "0.5")]),
+        paper(team.entry("qwen")["digest"], [], profile),
+    ):
+        team.paper = other
+        refused(
+            "catalog.certificate", lambda: install(todo, store, lambda need: pytest.fail("fetched"), team.certificate)
+        )
+    assert store.list_models() == store.list_variants() == []
+    team.paper = None
+    install(todo, store, team.fetch, team.certificate)
+    kept = Certificates(store.home).of(IDENTITY)
+    assert kept is not None
+    assert kept.passed
 
 
 def test_finding_and_searching(team: Team) -> None:

@@ -74,7 +74,7 @@ def test_a_schema_that_is_its_own_part_is_refused() -> None:
 
 def test_an_unknown_format_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError) as caught:
-        parse(b"{\"tools\": \"xml\"}", Profile, "v.json")
+        parse(b'{"tools": "xml"}', Profile, "v.json")
     assert "hermes" in str(caught.value) and "llama3" in str(caught.value)
 
 

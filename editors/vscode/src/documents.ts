@@ -5,7 +5,7 @@ import type { Uri } from "vscode";
 export const SERVED_SCHEMES: readonly string[] = ["file", "untitled"];
 
 /** Documents of VS Code itself (logs, settings' editors, the debug console) are no one's work. */
-const OF_VSCODE = /^(output|comment|debug|extension-output|vscode(-.*)?|walkThrough.*|warmline.*)$/;
+const OF_VSCODE = /^(output|comment|debug|extension-output|vscode|vscode-(?!vfs$|remote$|test-web$).*|walkThrough.*|warmline.*)$/;
 
 export type Kind = "served" | "foreign" | "internal";
 

@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from ..filemodel import Model
+from .report import Interval
 
 ROUNDS: Final = 4000
 LEVEL: Final = 0.95
 _BATCH: Final = 500
-
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class Interval(Model):
-    """A figure over `n` tasks, and between what it lies in 95 % of all resamples (percentile bootstrap)."""
-
-    value: Finite
-    low: Finite
-    high: Finite
-    n: int
-
-    def words(self, digits: int = 3) -> str:
-        """Write it as people do: ``0.152 [0.091, 0.214]``."""
-        return f"{self.value:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
 
 
 def interval(values: Sequence[float | None], seed: int, *, median: bool = False) -> Interval | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import difflib
 from typing import Final
 
+from .rows import Scores
 from .tasks import Metric
-
-Scores = dict[Metric, float]
 
 #: Metrics of which less is better; they are summed up by their median, the others by their mean.
 LESS_IS_BETTER: Final[frozenset[Metric]] = frozenset({"latency_ms"})

@@ -13,18 +13,7 @@ from filelock import FileLock, Timeout
 
 from ..digests import bytes_digest, private_folder
 from ..errors import EvaluationError
-from ..filemodel import Model
-from .metrics import Scores
-
-
-class Row(Model):
-    """One answer: whose (`side`), to which task, its scores, and what was shown."""
-
-    side: str
-    task: str
-    scores: Scores
-    text: str | None = None
-    note: str = ""
+from .rows import Row
 
 
 class Partial:

@@ -11,9 +11,10 @@ from typing import Any, Final, cast
 from ..digests import bytes_digest, open_regular
 from ..errors import ArtifactError, ConfigError, EvaluationError
 from ..filemodel import FileModel, parse
+from ..variant import Claim
 from .humaneval import infill_tasks
 from .source import cut_holes, sources_of
-from .tasks import CLAIM_OF, MADE, MAX_TASKS, SCHEMA, TASK_OF, AnyTask, Claim, Header, Hole, Task
+from .tasks import CLAIM_OF, MADE, MAX_TASKS, SCHEMA, TASK_OF, AnyTask, Header, Hole, Task
 
 MAX_BYTES: Final = 64 << 20
 _SHIPPED: Final = Path(__file__).parent / "suites"

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from ..errors import EvaluationError, WarmlineError
-from .metrics import Scores, compare
-from .partial import Partial, Row
+from .metrics import compare
+from .partial import Partial
 from .reading import Suite
+from .rows import Row, Scores
 from .tasks import AnyTask, Hole, Infill, Reason, Smoke, Style, ToolUse
 
 VARIANT: Final = "variant"

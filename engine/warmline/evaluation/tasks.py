@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ..filemodel import Digest, FileModel, Model, Name
+from ..filemodel import FileModel, Model, Name
+from ..variant import Claim
 
 SCHEMA: Final = 1
 MAX_TASKS: Final = 10_000
@@ -15,8 +16,6 @@ Kind = Literal["holes", "humaneval-infill", "style", "smoke", "tools", "reasonin
 Metric = Literal[
     "first_line_exact", "edit_similarity", "kept_rate", "shown", "pass_at_1", "format_validity", "latency_ms"
 ]
-#: What a profile may claim to be good for.
-Claim = Literal["completion", "chat", "tools", "reasoning"]
 
 #: Which claim a suite of a kind speaks for.
 CLAIM_OF: Final[dict[Kind, Claim]] = {
@@ -226,11 +225,3 @@ TASK_OF: Final[dict[Kind, type[Task]]] = {
     "tools": ToolUse,
     "reasoning": Reason,
 }
-
-
-class SuiteName(Model):
-    """A suite by name and content."""
-
-    name: Name
-    kind: Kind
-    digest: Digest

@@ -16,6 +16,7 @@ from .edge import RequestError
 from .live import Live
 from .options import VARIANT, describe_row
 from .shortening import make_room
+from .telling import told
 
 Json = dict[str, Any]
 Command = Callable[[Live, str], Awaitable[str]]
@@ -89,9 +90,26 @@ async def adapters(live: Live, _argument: str) -> str:
 
 
 async def compact(live: Live, _argument: str) -> str:
-    """Let the model see less of what was said, oldest first."""
-    what = make_room(live.record)
-    return f"{what}." if what else "There is nothing to take away."
+    """Let the model see an outline in place of all turns but the latest, and say what that frees."""
+    before = _characters(live)
+    what = make_room(live.record, most=True)
+    if not what:
+        return "There is nothing to take away."
+    after = _characters(live)
+    said = f"{what}."
+    if live.record.head.hidden:
+        said += " In their place it has an outline, quoted from what was asked, done and answered."
+    if live.used and before and after:
+        said += f" Of the context's {live.used} used tokens about {round(live.used * after / before)} stay."
+    return said
+
+
+def _characters(live: Live) -> int:
+    """Tell how long is what the model would be told now; 0 where that cannot be known."""
+    known = live.known()
+    if known is None:
+        return 0
+    return sum(len(turn.content) for turn in told(live, live.resolve().profile, known.context.n_ctx))
 
 
 async def clear(live: Live, _argument: str) -> str:
@@ -112,7 +130,7 @@ COMMANDS: Final[dict[str, tuple[str, str, Command]]] = {
     "variant": ("Show the variants, or switch to one", "name of a variant", variant),
     "status": ("Show what answers here, and where it comes from", "", status),
     "adapters": ("Show the adapters that act here", "", adapters),
-    "compact": ("Let the model see less of what was said", "", compact),
+    "compact": ("Let the model see just an outline of all turns but the latest", "", compact),
     "clear": ("Forget all that was said", "", clear),
     "help": ("Show the commands", "", help_),
 }

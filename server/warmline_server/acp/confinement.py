@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..context.secrets import is_secret
+from ..context.secrets import is_secret, leads_to_secret
 
 # A change in here runs code, or changes what answers, without anybody being asked.
 _UNTOUCHED: Final = frozenset({".git", ".hg", ".svn", ".warmline"})
@@ -54,8 +54,8 @@ class Roots:
         return [real.relative_to(root).parts for root in roots if real.is_relative_to(root)]
 
     def secret(self, real: Path) -> bool:
-        """Tell whether a file's name says that it holds secrets."""
-        return is_secret(real.as_posix())
+        """Tell whether a file's name, or another one of the same file, says that it holds secrets."""
+        return leads_to_secret(real)
 
     def shown(self, path: Path) -> str:
         """Write a path relative to the session's own folder where it lies inside, else as it is."""

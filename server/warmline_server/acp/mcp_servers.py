@@ -1,16 +1,17 @@
-"""Tools of the MCP servers that a client gives a session: each server a process, its tools under its own name."""
+"""Tools of the MCP servers that a client gives a session: processes, or at a URL; tools under their server's name."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from acp.schema import McpServerStdio
+from acp.schema import HttpMcpServer, McpServerStdio
 
 from . import updates
 from .edge import InvalidParams
@@ -21,6 +22,7 @@ from .tools.tool import Action, Place, Report, Result, Tool, ToolError
 if TYPE_CHECKING:
     from mcp import ClientSession
 
+McpServer = McpServerStdio | HttpMcpServer
 START_SECONDS: Final = 15.0
 CALL_SECONDS: Final = 60.0
 _MOST_SERVERS: Final = 8
@@ -30,11 +32,14 @@ _MOST_CHARACTERS: Final = 8_000
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-def refuse_unadvertised(servers: Sequence[Any] | None) -> list[McpServerStdio]:
-    """Give the servers that can be started; raises `InvalidParams` for transports that are not advertised."""
+def refuse_unadvertised(servers: Sequence[Any] | None) -> list[McpServer]:
+    """Give the servers that can be used; raises `InvalidParams` for transports that are not advertised."""
     given = list(servers or ())
-    if any(not isinstance(each, McpServerStdio) for each in given) or len(given) > _MOST_SERVERS:
-        raise InvalidParams(f"MCP servers are started on stdio, at most {_MOST_SERVERS}; no other transport is offered")
+    if any(not isinstance(each, (McpServerStdio, HttpMcpServer)) for each in given) or len(given) > _MOST_SERVERS:
+        raise InvalidParams(f"MCP servers are on stdio or http, at most {_MOST_SERVERS}; no other transport is offered")
+    for each in given:
+        if isinstance(each, HttpMcpServer) and not each.url.startswith(("http://", "https://")):
+            raise InvalidParams(f"`{each.url[:200]}` is no http URL")
     return given
 
 
@@ -49,7 +54,7 @@ class Servers:
     _starting: list[asyncio.Future[None]] = field(default_factory=list)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def start(self, servers: Sequence[McpServerStdio]) -> None:
+    def start(self, servers: Sequence[McpServer]) -> None:
         """Begin to start servers; `started` waits for them."""
         for number, server in enumerate(servers):
             plain = _NAME.sub("-", server.name)[:32].strip("-") or f"server-{number}"
@@ -72,21 +77,14 @@ class Servers:
         for task in self._running:
             task.cancel()
 
-    async def _serve(self, name: str, server: McpServerStdio, begun: asyncio.Future[None]) -> None:
+    async def _serve(self, name: str, server: McpServer, begun: asyncio.Future[None]) -> None:
         # The SDK is a second's work to import, and most sessions have no server.
-        from mcp import ClientSession, StdioServerParameters
-        from mcp.client.stdio import stdio_client
+        from mcp import ClientSession
 
-        parameters = StdioServerParameters(
-            command=server.command,
-            args=list(server.args),
-            env={each.name: each.value for each in server.env},
-            cwd=self.cwd,
-        )
         try:
             # Whatever was entered is left in this very task, as its cancel scopes ask.
             async with (
-                stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr) as (reader, writer),
+                _streams(server, self.cwd) as (reader, writer),
                 ClientSession(reader, writer) as session,
             ):
                 async with asyncio.timeout(START_SECONDS):
@@ -106,6 +104,35 @@ class Servers:
     def lost(self, name: str, why: str) -> None:
         """Note that a server is of no use any more."""
         self.reports[name] = f"failed: {' '.join(why.split())[:200]}"
+
+
+@asynccontextmanager
+async def _streams(server: McpServer, cwd: Path) -> AsyncIterator[tuple[Any, Any]]:
+    """Start a server or connect to it, and give what its messages are read from and written to."""
+    if isinstance(server, HttpMcpServer):
+        import httpx2
+        from mcp.client.streamable_http import streamable_http_client
+
+        # How long a call may take is for whoever makes it to say.
+        limits = httpx2.Timeout(START_SECONDS, read=None)
+        headers = {each.name: each.value for each in server.headers}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=limits) as client,
+            streamable_http_client(server.url, http_client=client) as streams,
+        ):
+            yield streams[0], streams[1]
+        return
+    from mcp import StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    parameters = StdioServerParameters(
+        command=server.command,
+        args=list(server.args),
+        env={each.name: each.value for each in server.env},
+        cwd=cwd,
+    )
+    async with stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr) as streams:
+        yield streams[0], streams[1]
 
 
 class _ServerTool:

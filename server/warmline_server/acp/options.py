@@ -79,7 +79,8 @@ def describe_row(row: Row) -> str:
     """Say in one line what a variant is made of, who vouches for it, and which bytes it names."""
     digests = [*(adapter.digest for adapter in row.adapters), row.base_digest]
     known = next((digest for digest in digests if digest), None)
-    return " · ".join(part for part in (row.made_of, row.trust, short(known) if known else "") if part)
+    certificate = f"certificate: {row.certificate}"
+    return " · ".join(part for part in (row.made_of, row.trust, short(known) if known else "", certificate) if part)
 
 
 def _variants(

@@ -31,6 +31,7 @@ class Terminal:
         self._ask = ask
         self._titles: dict[str, str] = {}
         self._within_line = False
+        self._within_thought = False
 
     async def send_request(self, method: str, params: Json) -> Any:
         """Ask for a permission; a terminal offers nothing else."""
@@ -52,9 +53,15 @@ class Terminal:
         kind = update["sessionUpdate"]
         if kind == "agent_message_chunk":
             text = update["content"]["text"]
+            self._end_thought()
             self._output.stdout.write(visible(text))
             self._output.stdout.flush()
             self._within_line = not text.endswith("\n")
+        elif kind == "agent_thought_chunk":
+            if not self._within_thought:
+                self._new_line()
+            self._within_thought = True
+            self._output.aside(update["content"]["text"])
         elif kind in ("tool_call", "tool_call_update"):
             title = self._titles.setdefault(update["toolCallId"], update.get("title") or "")
             if update.get("status") in ("completed", "failed"):
@@ -87,7 +94,13 @@ class Terminal:
         self._new_line()
         self._output.note(text)
 
+    def _end_thought(self) -> None:
+        if self._within_thought:
+            self._within_thought = False
+            self._output.aside("\n")
+
     def _new_line(self) -> None:
+        self._end_thought()
         if self._within_line:
             self._output.stdout.write("\n")
             self._output.stdout.flush()

@@ -23,8 +23,9 @@ from .plans import PLAN_TOOL, Answer, BadPlan, ToolCall
 from .shortening import make_room
 from .stalling import Stalling
 from .steps import Decoding, Step
+from .telling import told
 from .tool_calls import refuse_again, show_plan, use_tool
-from .transcript import Answered, Asked, Noted, messages
+from .transcript import Answered, Asked, Noted
 
 Json = dict[str, Any]
 _REPAIR: Final = "That was no valid reply: {what}. Reply with {how}."
@@ -197,10 +198,9 @@ class Turn:
         return step
 
     def _request(self) -> ChatRequest:
-        live, profile = self._live, self._variant.profile
+        live = self._live
         held = self._format.held(live.tools, live.record.head.mode, only_answer=self._answer_now)
-        system = self._format.system_prompt(live.cwd, live.tools)
-        said = messages(system, live.record.seen(), self._format, profile.reasoning)
+        said = told(live, self._variant.profile, self._status.context.n_ctx)
         return ChatRequest(
             client=live.client_id,
             conversation=live.id,

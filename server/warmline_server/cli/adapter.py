@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,7 +35,7 @@ def add(
     base: Annotated[str, typer.Option(help="The installed base it is checked against.", autocompletion=model_names)],
     name: Annotated[str | None, typer.Option(help="What to call it; else what the path is called.")] = None,
     licence: Annotated[str, typer.Option(help="Its licence, where the file does not say.")] = "",
-    backend: Annotated[Literal["llama", "openvino"], typer.Option(help="What runs it.")] = "llama",
+    backend: BackendOption = None,
     as_json: Json = False,
 ) -> None:
     """Install an adapter: checked against its base, converted where the backend needs it, and copied."""
@@ -43,11 +43,16 @@ def add(
     from warmline.registry import Store, warmline_home
 
     from .amounts import bar
+    from .bases import find_base
 
     output = Output(as_json)
+    store = Store(warmline_home())
+    if backend is None and source.suffix == ".gguf" and "/" not in base:
+        backend = "llama"  # the other backend takes none
+    (found, plain), _ = find_base(store, base, backend)
     with bar(output, f"Reading {source}") as progress:
-        record = Store(warmline_home()).add_adapter(
-            source, name or _called(source), backend, base=base, licence=licence, progress=progress
+        record = store.add_adapter(
+            source, name or _called(source), found, base=plain, licence=licence, progress=progress
         )
     if as_json:
         output.json(_row(record))

@@ -24,7 +24,7 @@ _HELP: Final = (
     "Local model variants for editors: a base model, LoRA adapters and a profile, kept warm by exact identity."
 )
 _COMMANDS: Final = (
-    *("demo", "complete", "bench", "eval", "lsp", "acp"),
+    *("demo", "complete", "bench", "eval", "certify", "lsp", "acp"),
     *("chat", "status", "stats", "doctor", "schema"),
 )
 _GROUPS: Final = ("model", "adapter", "variant", "catalog", "config", "trust", "engine", "cache")

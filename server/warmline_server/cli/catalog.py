@@ -132,8 +132,8 @@ def install(
     as_json: Json = False,
 ) -> None:
     """Install an entry with all that it needs: a variant brings its base and adapters, each checked by digest."""
-    from warmline.catalog import install as carry_out
     from warmline.catalog import plan
+    from warmline.catalog_install import install as carry_out
     from warmline.registry import Store, warmline_home
     from warmline.store import changes
 
@@ -150,7 +150,7 @@ def install(
         output.note(cell(f"{need.entry.type} {need.entry.name}: {need.entry.source}{nbytes}", "dim"))
     with changes.typed_errors(home), bar(output, f"Bringing {name}") as progress:
         bringer = catalogs.Bringer(home, added, progress)
-        records = carry_out(todo, store, bringer)
+        records = carry_out(todo, store, bringer, bringer.certificate)
         bringer.close()
     if as_json:
         output.json(_installed(todo, [f"{each.backend}/{each.name}" for each in records]))
@@ -219,13 +219,16 @@ def _show(output: Output, found: list[tuple[Added, AnyEntry]]) -> None:
             kind_of(entry),
             entry.backend,
             _made_of(entry),
+            "given" if entry.certificate else "none",
             entry.licence,
             added.catalog.name,
             entry.description,
         ]
         for added, entry in found
     ]
-    tables.rows(output, ("entry", "type", "backend", "made of", "licence", "catalog", "description"), cells)
+    tables.rows(
+        output, ("entry", "type", "backend", "made of", "certificate", "licence", "catalog", "description"), cells
+    )
 
 
 def _made_of(entry: AnyEntry) -> str:

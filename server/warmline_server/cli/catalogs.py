@@ -9,11 +9,11 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import quote, urljoin, urlsplit
 
 from pydantic import Field
-from warmline.catalog import MAX_CATALOG_BYTES, AnyEntry, Catalog, Need, local_source
+from warmline.catalog import MAX_CATALOG_BYTES, AnyEntry, Catalog, Need, VariantEntry, local_source
 from warmline.digests import bytes_digest, open_regular, write_atomically
 from warmline.errors import CatalogError, WarmlineError
 from warmline.filemodel import Digest, FileModel, load_file, parse
@@ -22,6 +22,9 @@ from warmline.store import changes
 from warmline.store.blobs import digest_of
 from warmline.store.shelf import check_name, inside
 from warmline.validation import check_digest
+
+if TYPE_CHECKING:
+    from warmline.certificates import Certificate
 
 FOLDER: Final = "catalogs"
 # Of a file whose size the catalog does not tell; no base that runs on such a machine is larger.
@@ -204,6 +207,23 @@ class Bringer:
             wanted = _Wanted(file.name, urljoin(base, quote(file.name)), file.digest, file.size)
             self._fetched(folder / "files", wanted)
         return folder / "files"
+
+    def certificate(self, entry: VariantEntry) -> Certificate:
+        """Return the certificate that an entry names; ``catalog.source`` where it is not to be had this way."""
+        from warmline.certificates import MAX_BYTES, parse_certificate, read_certificate
+
+        source = entry.certificate
+        if not is_url(source) and not self._added.remote:
+            path = local_source(Path(self._added.location), source) if "://" not in source else None
+            if path is None:
+                remedy = "Ask the curator for a URL, or a path beside the catalog"
+                message = "certificates are not fetched this way"
+                raise CatalogError(message, code="catalog.source", file=source, field=entry.name, remedy=remedy)
+            return read_certificate(path)
+        from .transfer import fetch_text
+
+        url = source if is_url(source) else urljoin(self._added.location, quote(source))
+        return parse_certificate(fetch_text(url, MAX_BYTES), url)
 
     def close(self) -> None:
         """Remove what was fetched. Call it once everything is installed: else the next attempt goes on with it."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from warmline.host.wire import Started
     from warmline.variant import ResolvedVariant
 
+    from ..thoughts import Part
+
 _MAX_MESSAGE: Final = 1 << 20  # characters: far more than any context holds, far less than a request may be
 
 REPEATS: Final = "repeats"
@@ -32,6 +34,7 @@ class _Answer:
     outcome: str
     predicted_tokens: int | None
     total_ms: float
+    thought: str = ""
 
 
 def command(
@@ -50,8 +53,11 @@ def command(
 
     In a conversation Ctrl-C ends a turn, Ctrl-D the conversation; /help shows its commands.
 
-    JSON: `text` is the whole answer; `reason` says how warm the KV was; `outcome` how the answer ended: `stop` (the
-    model's own end), `length` (--max-tokens), or `repeats` (it went round in circles and was stopped).
+    Thoughts, where the variant's profile says how they are marked, go to stderr and are no part of the answer.
+
+    JSON: `text` is the whole answer, `thought` what came before it; `reason` says how warm the KV was; `outcome` how
+    the answer ended: `stop` (the model's own end), `length` (--max-tokens), or `repeats` (it went round in circles and
+    was stopped).
     """
     import asyncio  # not at the top: it is a tenth of what `warmline --help` takes
 
@@ -115,6 +121,7 @@ async def _turn(
     from warmline.host.wire import ChatRequest, ChatTurn, Delta, Done, Started
 
     from ..repetition import circles
+    from ..thoughts import Thoughts, parted
     from .session import engine
 
     turns = [ChatTurn(role="system", content=system)] if system else []
@@ -127,6 +134,8 @@ async def _turn(
     )
     started: Started | None = None
     began, said = time.perf_counter(), ""
+    reasoning = variant.profile.reasoning
+    thoughts, shown = Thoughts(reasoning), _Shown(output)
     async with engine(output) as client:
         with output.working(f"Loading {variant.name}"):
             await client.load(variant)
@@ -135,14 +144,19 @@ async def _turn(
                 if isinstance(event, Started):
                     started = event
                 elif isinstance(event, Delta):
-                    _stream(output, event.text)
+                    shown.take(thoughts.feed(event.text))
                     said += event.text
                     if circles(said):
                         _stream(output, "\n")
-                        return started, _Answer(said, REPEATS, None, (time.perf_counter() - began) * 1000)
+                        thought, answer = parted(said, reasoning)
+                        ms = (time.perf_counter() - began) * 1000
+                        return started, _Answer(answer, REPEATS, None, ms, thought)
                 elif isinstance(event, Done):
+                    shown.take(thoughts.finish())
                     _stream(output, "\n")
-                    return started, _Answer(event.text, str(event.outcome), event.predicted_tokens, event.total_ms)
+                    thought, answer = parted(event.text, reasoning)
+                    how = str(event.outcome)
+                    return started, _Answer(answer, how, event.predicted_tokens, event.total_ms, thought)
     raise BackendError("the answer has no end", code="backend.crashed", remedy="Ask again")
 
 
@@ -150,6 +164,25 @@ def _ended(answer: _Answer) -> str:
     if answer.outcome == REPEATS:
         return "stopped: it only repeated itself (repeats)"
     return f"{answer.predicted_tokens} tokens ({answer.outcome})"
+
+
+class _Shown:
+    """Prints a reply as it comes: the answer on stdout, a thought before it beside."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._within_thought = False
+
+    def take(self, parts: list[Part]) -> None:
+        """Print more of it."""
+        for part in parts:
+            if part.thought:
+                self._output.aside(part.text)
+            else:
+                if self._within_thought:
+                    self._output.aside("\n")
+                _stream(self._output, part.text)
+            self._within_thought = part.thought
 
 
 def _stream(output: Output, text: str) -> None:
@@ -163,6 +196,7 @@ def _result(variant: str, started: Started | None, answer: _Answer) -> dict[str,
         "variant": variant,
         "identity": started.identity if started else None,
         "text": answer.text,
+        "thought": answer.thought,
         "outcome": answer.outcome,
         "reason": started.reason if started else None,
         "prompt_tokens": started.prompt_tokens if started else 0,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from warmline.benchmark.machine import describe
 from warmline.evaluation.partial import Partial
 from warmline.evaluation.reading import Suite
-from warmline.evaluation.report import Report, SuiteReport, label_of, summarise
+from warmline.evaluation.report import Report, SuiteReport
 from warmline.evaluation.run import AGAINST, VARIANT, Side, Tester, measure
+from warmline.evaluation.summary import label_of, summarise
 from warmline.evaluation.tasks import Infill
 from warmline.host.wire import VariantStatus
 from warmline.store import changes
@@ -121,7 +122,7 @@ def _subject(suite: Suite, plan: Plan, statuses: dict[str, VariantStatus]) -> di
         "seed": suite.header.seed,
         "machine": describe().model_dump(mode="json", include={"cpu", "warmline", "python"}),
         "sides": {
-            name: [status.identity, variant.profile.model_dump(mode="json")]
+            name: [status.identity, variant.profile.model_dump(mode="json", exclude={"claims"})]
             for name, status in statuses.items()
             if (variant := variants[name]) is not None
         },

@@ -117,6 +117,13 @@ class Output:
         if not self.as_json:
             self._console(sys.stderr).print(*renderables, soft_wrap=True)
 
+    def aside(self, text: str) -> None:
+        """Print a piece of what a person may care less for, dim, on stderr, without a line end."""
+        from rich.text import Text
+
+        if not self.as_json:
+            self._console(sys.stderr).print(Text(visible(text), style="dim"), end="", soft_wrap=True)
+
     @contextlib.contextmanager
     def working(self, what: str) -> Iterator[None]:
         """Show on stderr that something takes a while; silent with `as_json` and where no person looks."""

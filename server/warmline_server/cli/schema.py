@@ -20,6 +20,8 @@ class Kind(StrEnum):
     MODEL = "model"
     CATALOG = "catalog"
     SETTINGS = "settings"
+    SUITE = "suite"
+    CERTIFICATE = "certificate"
     EDITOR_SETTINGS = "editor-settings"
     STATUS = "status"
 

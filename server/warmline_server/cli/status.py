@@ -46,8 +46,13 @@ def command(
             raise
         output.json(_as_json(selection, None, None) | {"error": error.to_dict()})
         raise typer.Exit(Exit.ERROR) from None
+    from warmline.registry import warmline_home
+
+    from warmline_server.standing import standing
+
+    certificate = standing(warmline_home(), active, selection.variant.profile)
     if as_json:
-        output.json(_as_json(selection, active, engine_status))
+        output.json(_as_json(selection, active, engine_status) | {"certificate": certificate})
         return
     from . import provenance, tables
 
@@ -55,6 +60,7 @@ def command(
     tables.facts(
         output,
         {
+            "certificate": certificate,
             "backend": f"{active.backend.name} {active.backend.version}",
             "context": f"{active.context.n_ctx} tokens" + (" (clamped)" if active.context.clamped else ""),
             "scales": _overridden(selection),
@@ -110,6 +116,7 @@ def _as_json(
         **({"variant": selection.variant.name} if selection else {}),
         **(provenance.as_json(active) if active else {}),
         "last": last.model_dump(mode="json") if last else None,
+        "certificate": None,
         "workspace": str(selection.workspace.file) if selection and selection.workspace else None,
         "file": selection.variant.file if selection else None,
         "error": None,

@@ -12,7 +12,6 @@ from .output import Output, cell
 
 if TYPE_CHECKING:
     from warmline.capacity import Capacity
-    from warmline.filemodel import Backend
     from warmline.registry import Store
     from warmline.variant import Profile
 
@@ -46,9 +45,11 @@ def add(
     from warmline.registry import Store, warmline_home
     from warmline.variant import VariantFile, parse
 
+    from .bases import find_base
+
     output = Output(as_json)
     store = Store(warmline_home())
-    (found, plain), preferred = _base(store, base, backend)
+    (found, plain), preferred = find_base(store, base, backend)
     # Through the file's own model, so that what is refused in a file is refused here, by the same words.
     fields: dict[str, Any] = {"name": name, "backend": found, "base": {"name": plain}}
     if adapter:
@@ -69,19 +70,6 @@ def add(
         others = " or ".join(f"{each}/{plain}" for each in BACKENDS if each != found)
         output.note(cell(f"On {found}/{plain}, as the setting `backend` prefers; for the other: --base {others}"))
     output.note(cell(f"Next: warmline config set default-variant {name}, or name it in .warmline/config.json", "dim"))
-
-
-def _base(store: Store, name: str, backend: Backend | None) -> tuple[tuple[Backend, str], bool]:
-    """Find a base; of two with one name that of the preferred backend, and True as the second value."""
-    from warmline.errors import StoreError
-    from warmline.settings import load_settings
-
-    try:
-        return store.places.models.find(name, backend), False
-    except StoreError as error:
-        if error.code != "store.ambiguous":
-            raise
-        return store.places.models.find(name, load_settings(store.home).backend), True
 
 
 def _spec(text: str) -> dict[str, Any]:
@@ -125,7 +113,7 @@ def list_variants(
     if not rows:
         output.note(cell(f"No variants yet: {first_steps(Store(warmline_home()))}"))
         return
-    headers = ("", "variant", "base -> adapters@scale", "kind", "trust", "backend", "from")
+    headers = ("", "variant", "base -> adapters@scale", "kind", "trust", "certificate", "backend", "from")
     tables.rows(output, headers, [row.cells() for row in rows])
     for row in rows:
         if changed := row.overridden:
@@ -139,6 +127,10 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Verify a variant's files and show what would answer: identity, parts, profile and what fits into memory."""
+    from warmline.registry import warmline_home
+
+    from warmline_server.standing import standing
+
     from . import provenance, tables
     from .selection import select
     from .verifying import verified
@@ -148,9 +140,11 @@ def show(
     with output.working(f"Verifying {name}"):
         found = verified(output, selection.variant)
     status = found.status()
+    certificate = standing(warmline_home(), status, selection.variant.profile)
     profile = selection.variant.profile.model_dump(mode="json", exclude_unset=True)
     if as_json:
-        output.json(provenance.as_json(status) | {"file": selection.variant.file, "profile": profile})
+        more = {"file": selection.variant.file, "profile": profile, "certificate": certificate}
+        output.json(provenance.as_json(status) | more)
         return
     import json
 
@@ -163,6 +157,7 @@ def show(
             "base": status.base.digest,
             **{f"adapter {each.name}": each.digest for each in status.adapters},
             "merged from": status.base.merged_from or "",
+            "certificate": certificate,
             "backend": f"{status.backend.name} {status.backend.version}",
             "context": context,
             **(_memory(status.capacity) if status.capacity else {}),

@@ -7,8 +7,11 @@ in a file called `credentials.py` costs less than a key in a prompt.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import re
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +30,7 @@ SECRET_NAMES: Final = (
     *(".git-credentials", ".dockercfg", ".dockerconfigjson", "kubeconfig*", "*.kubeconfig", "service-account*.json"),
     *("*.pk8", "*firebase-adminsdk*.json", ".*_history", "pgpass.conf"),
     *("service_account*.json", "*.tfstate", "*.tfstate.*", "*.tfvars", ".terraformrc", "terraform.rc", ".vault-token"),
+    *("auth.json", "wp-config*.php", "vault.yml", "vault.yaml", "*.vault", "*_vault.yml", "*-vault.yml"),
     *("*passwords*", "*password*.txt", "token.json", "*.token", ".s3cfg", ".boto", "rclone.conf"),
 )
 #: Names of folders in which everything is secret.
@@ -41,6 +45,8 @@ _CODE_OR_PROSE: Final = (
 )
 # What editors and people put around the name of a file that they keep a copy of.
 _COPY: Final = re.compile(r"^\.?#|(?:\.(?:bak|backup|old|orig|save|copy|tmp|sw[a-p])|~|#)+$", re.IGNORECASE)
+_FOLDERS_OF_NAMES: Final = 4
+_NAMES_OF_FOLDER: Final = 500
 _SECRET_LANGUAGES: Final = frozenset({"dotenv", "env", "ssh_config"})
 
 
@@ -64,5 +70,26 @@ def is_secret(path: str, language: str = "") -> bool:
 
 
 def leads_to_secret(path: Path, language: str = "") -> bool:
-    """Tell whether a file `is_secret` by its path or by where that leads: a link's own name may be harmless."""
-    return any(is_secret(each, language) for each in {path.as_posix(), Path(os.path.realpath(path)).as_posix()})
+    """Tell whether a file `is_secret` by its path or by where that leads: a link's own name may be harmless.
+
+    Of a hard link the other names are looked for in the file's own folder and the ones above it, as far as that is
+    quick.
+    """
+    real = Path(os.path.realpath(path))
+    return any(is_secret(each, language) for each in {path.as_posix(), real.as_posix()}) or _shares_with_secret(real)
+
+
+def _shares_with_secret(real: Path) -> bool:
+    with contextlib.suppress(OSError):
+        info = os.stat(real)
+        if info.st_nlink > 1 and stat.S_ISREG(info.st_mode):
+            return any(_has_secret_name(folder, info) for folder in list(real.parents)[:_FOLDERS_OF_NAMES])
+    return False
+
+
+def _has_secret_name(folder: Path, info: os.stat_result) -> bool:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in itertools.islice(entries, _NAMES_OF_FOLDER):
+            if entry.inode() == info.st_ino and is_secret(entry.path.replace(os.sep, "/")):
+                return entry.stat(follow_symlinks=False).st_dev == info.st_dev
+    return False

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from warmline.errors import ConfigError
 
 from . import uris
 from .documents import LineAndCharacter, Snapshot
 from .markdown import fenced
-from .refusals import SECRET, in_document, path_in
+from .refusals import OFF_PATH, SECRET, in_document, path_in
 from .variants import Nowhere, Place
 
 if TYPE_CHECKING:
     from .session import Session
+
+_KEPT_BACK: Final = {
+    SECRET: "this file may hold secrets",
+    OFF_PATH: "this file is switched off by the setting disabledPaths",
+}
 
 
 class LineRange(Protocol):
@@ -33,12 +38,12 @@ async def about(session: Session, place: Place, uri: str | None, where: LineRang
     Raises
     ------
     ConfigError
-        ``config.secret``: the file is one of those that hold secrets.
+        ``config.secret``: the file is one of those that hold secrets, or the person keeps it from the model.
     """
     snapshot = session.documents.get(uri) if uri else None
     if snapshot is None or not snapshot.in_sync:
         return ""
-    await _refuse_secrets(session, place, snapshot)
+    await _refuse_kept_back(session, place, snapshot)
     name = _name(place, snapshot)
     lines = session.settings.chat.context_lines
     parts = []
@@ -63,17 +68,18 @@ async def selection(session: Session, snapshot: Snapshot, where: LineRange) -> s
         As in `about`.
     """
     place = session.variants.place(snapshot.uri)
-    await _refuse_secrets(session, place, snapshot)
+    await _refuse_kept_back(session, place, snapshot)
     start, end = sorted((where.start, where.end), key=lambda at: (at.line, at.character))
     first, last = start.line, end.line - (end.line > start.line and end.character == 0)
     return _part(f"{_name(place, snapshot)}, lines {first + 1} to {last + 1}", _selected(snapshot, where), snapshot)
 
 
-async def _refuse_secrets(session: Session, place: Place | Nowhere, snapshot: Snapshot) -> None:
+async def _refuse_kept_back(session: Session, place: Place | Nowhere, snapshot: Snapshot) -> None:
     suggesting = session.suggesting
-    if await in_document(snapshot, place, suggesting.settings, suggesting.git) == SECRET:
+    reason = await in_document(snapshot, place, suggesting.settings, suggesting.git)
+    if reason in _KEPT_BACK:
         raise ConfigError(
-            "this file may hold secrets: no text of it goes to a model",
+            f"{_KEPT_BACK[reason]}: no text of it goes to a model",
             code="config.secret",
             remedy="Ask without the file",
         )

@@ -13,6 +13,7 @@ from warmline.variant import ResolvedVariant
 from warmline.workspace import WORKSPACE_FOLDER
 
 from ..paths import short_path, short_paths, unreadable
+from ..standing import standing
 from . import uris
 from .markdown import escape, listing, plain, table
 from .status import LastReport
@@ -41,6 +42,7 @@ async def hover(ls: WarmlineServer, params: types.HoverParams) -> types.Hover | 
     else:
         last = session.status.last_of(described.identity)
         rows = provenance(described, short_path(variant.file, _root(path)), last)
+        rows.append(("Certificate", standing(session.home, described, variant.profile)))
         text = table(rows) if markdown else listing(rows)
     kind = types.MarkupKind.Markdown if markdown else types.MarkupKind.PlainText
     return types.Hover(types.MarkupContent(kind, text))

@@ -24,6 +24,7 @@ from .. import completion
 from ..approval import Artifact
 from ..labels import warmth
 from ..paths import short_paths
+from ..standing import standing
 from . import status, suggestions, uris
 from .attempts import Attempt, Known
 from .configuration import Configuration
@@ -84,7 +85,9 @@ class Session:
         self.requests: LatestWins[suggestions.Decoded] = LatestWins()
         self.suggesting = Suggesting(self)
         self.identities = Identities(home, self._identity)
-        self.status = status.StatusBoard(lambda report: outlet.notify(status.METHOD, report))
+        self.status = status.StatusBoard(
+            lambda report: outlet.notify(status.METHOD, report), lambda known: standing(home, known)
+        )
         self.diagnostics = DiagnosticsBoard(self._publish)
         self.configuration = Configuration(outlet, client.options)
         self.conversations = Conversations()

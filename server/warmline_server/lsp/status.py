@@ -81,6 +81,11 @@ class StatusReport(Message):
     backend: BackendStatus | None = None
     context: ContextStatus | None = None
     last: LastReport | None = None
+    certificate: str = Field(
+        default="",
+        description="`certified`, `failed: ...`, `void: ...` (something of it changed since) or `none`; empty until "
+        "the identity is known.",
+    )
     suggestion: str | None = Field(
         default=None, description="`shown`, or why the latest request showed nothing or less than was decoded."
     )
@@ -122,8 +127,11 @@ class StatusBoard:
     only as a description of what it describes, by name and identity.
     """
 
-    def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self, send: Callable[[dict[str, Any]], None], certificate: Callable[[VariantStatus], str] = lambda _: ""
+    ) -> None:
         self._send = send
+        self._certificate = certificate
         self._sent: StatusReport | None = None
         self._engine = EngineStatus(state=State.EMPTY)
         self._subject = Subject()
@@ -175,6 +183,7 @@ class StatusBoard:
         return StatusReport(
             state=self._state(),
             **(_of(described) if described else {"variant": subject.variant, "identity": subject.identity}),
+            certificate=self._certificate(described) if described else "",
             last=self._last.get(subject.identity),
             suggestion=subject.suggestion,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -13,26 +12,9 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from neovim import Neovim
+from neovim_editor import Neovim, Workspace
 
 WARMLINE = [sys.executable, "-m", "warmline_server"]
-
-
-class Workspace:
-    """A copy of the example workspace, whose `ledger.py` ends where a function's name is typed."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.variants = root / ".warmline" / "variants"
-
-    def select(self, name: str) -> None:
-        """Select a variant as a person does who edits the file."""
-        (self.root / ".warmline" / "config.json").write_text(json.dumps({"variant": name}))
-
-    @property
-    def selected(self) -> str:
-        """The variant that the workspace's file names."""
-        return str(json.loads((self.root / ".warmline" / "config.json").read_text())["variant"])
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Workspace
-from neovim import Neovim
+from neovim_editor import Neovim, Workspace
 
 pytestmark = pytest.mark.model
 
@@ -128,7 +127,12 @@ def test_paused_asks_nothing_and_resumes(editor: Neovim) -> None:
 def test_another_variant_suggests_something_else_and_says_so(editor: Neovim, workspace: Workspace) -> None:
     as_acme = editor.ghost
     provenance = editor.float()
-    for part in ("Variant     acme", "Adapter 1   acme-style · scale 1 · trust: user", "sha256:ba7a4e56a839", "llama.cpp"):
+    for part in (
+        "Variant     acme",
+        "Adapter 1   acme-style · scale 1 · trust: user",
+        "sha256:ba7a4e56a839",
+        "llama.cpp",
+    ):
         assert part in provenance
     names = editor.lua("vim.fn.getcompletion('Warmline variant ', 'cmdline')")
     assert names == ["acme", "base", "fim-python"]
@@ -148,17 +152,16 @@ def test_a_broken_variant_is_told_and_mended(editor: Neovim, workspace: Workspac
     file = workspace.variants / "acme.json"
     good = file.read_text()
     file.write_text(good.replace('"scale": 1', '"scale": "much"'))
-    editor.type("s")
     editor.status(r"^acme: error [a-z._]+$")
     told = editor.said("no suggestions from acme")
     assert told.endswith(":Warmline status says more") and len(told) < 120
-    assert editor.ghost == ""
     assert "scale" in editor.float()
-    editor.type("o")
+    editor.type("so")
+    editor.until(lambda: editor.ghost == "", "no suggestion")
     assert len([each for each in editor.messages if "no suggestions" in each]) == 1
     file.write_text(good)
-    editor.type("u")
     editor.status("^acme: (warm|cold)$")
+    editor.type("u")
     editor.suggested()
 
 
@@ -190,6 +193,10 @@ def test_a_chat_streams_and_stops(editor: Neovim) -> None:
         if each["params"]["command"] == "warmline.chat"
     )
     assert first == second == third
+    # What was stopped is no part of it; a server that was started anew would be told the rest.
+    history = editor.wire("workspace/executeCommand")[-1]["params"]["arguments"][0]["history"]
+    assert [each["role"] for each in history] == ["user", "assistant"]
+    assert history[0]["content"].startswith("What is a ledger?")
     editor.press("<C-c>")
 
 

@@ -7,6 +7,7 @@ process id as `pid`.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -54,7 +55,8 @@ def main() -> None:
         ways = ((sys.stdin.buffer, server.stdin, ">"), (server.stdout, sys.stdout.buffer, "<"))
         for source, target, way in ways:
             threading.Thread(target=_pass_on, args=(source, target, way, log), daemon=True).start()
-        sys.exit(abs(server.wait()))
+        code = server.wait()
+    os._exit(abs(code))  # the threads may sit in a read that never ends
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -50,9 +51,8 @@ def room(examples: Path, base_gguf: Path, tmp_path_factory: pytest.TempPathFacto
     shutil.copytree(examples, folder)
     settings = folder / ".vscode" / "settings.json"
     settings.parent.mkdir()
-    settings.write_text(
-        '{"files.autoSave": "off", "workbench.startupEditor": "none", "chat.disableAIFeatures": true}\n'
-    )
+    quiet = {"files.autoSave": "off", "workbench.startupEditor": "none", "workbench.reduceMotion": "on"}
+    settings.write_text(json.dumps({**quiet, "chat.disableAIFeatures": True}))
     with tempfile.TemporaryDirectory(prefix="wl-") as runtime:
         commands = Path(sys.executable).parent
         env = {

@@ -58,10 +58,21 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The extension as it was built: a folder of its own, with `dist` and `node_modules`, and its VSIX."""
+    """The extension as it was built.
+
+    Attributes
+    ----------
+    folder
+        What VS Code loads of it, not minified.
+    vsix
+        What people install.
+    modules
+        The ``node_modules`` that it is built with.
+    """
 
     folder: Path
     vsix: Path
+    modules: Path
 
 
 def install() -> Tools:
@@ -122,7 +133,7 @@ def build(tools: Tools) -> Extension:
             _run(["npm", "run", "--silent", "package", "--", "--out", str(vsix)], folder, path=path)
             _run([str(tools.node), "scripts/build.mjs"], folder, path=path)
             _unpack(folder, built / "extension")
-    return Extension(built / "extension", vsix)
+    return Extension(built / "extension", vsix, folder / "node_modules")
 
 
 def _unpack(folder: Path, target: Path) -> None:

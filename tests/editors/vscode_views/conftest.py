@@ -17,7 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(1, str(Path(__file__).parents[1] / "vscode"))
 import vscode_tools
-from vscode_server import Room, VSCode, serving
+from vscode_server import Room
 from vscode_tools import Extension, Tools
 
 COMMANDS: Final = Path(sys.executable).parent
@@ -76,12 +76,3 @@ def room(examples: Path, base_gguf: Path, tmp_path_factory: pytest.TempPathFacto
         trust = [str(COMMANDS / "warmline"), "trust", "add", "--workspace", "--yes"]
         subprocess.run(trust, cwd=folder, env={**os.environ, **env}, check=True, timeout=60, capture_output=True)
         yield Room(folder, env)
-
-
-@pytest.fixture(scope="module")
-def vscode(
-    tools: Tools, extension: Extension, room: Room, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[VSCode]:
-    """VS Code with the extension installed as people install it, over the real server."""
-    with serving(tools, tmp_path_factory.mktemp("vscode"), room.folder, room.env, vsix=extension.vsix) as running:
-        yield running

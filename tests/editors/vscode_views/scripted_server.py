@@ -48,12 +48,19 @@ class Scripted(ScriptedEngine):
         if "fail" in question:
             raise BackendError("the engine crashed", code="backend.crashed", remedy="Ask again")
         yield Started(
-            identity=identity(request.variant), prompt_tokens=20, reused_tokens=8, reason="prefix:8/20", fim="none", ttft_ms=1.0
+            identity=identity(request.variant),
+            prompt_tokens=20,
+            reused_tokens=8,
+            reason="prefix:8/20",
+            fim="none",
+            ttft_ms=1.0,
         )
         if "hang" in question:
             yield Delta(text="Half of an answer")
             await asyncio.Event().wait()
-        text = next((answer for name, answer in ANSWERS.items() if name in question), f"{len(request.messages)} messages")
+        text = next(
+            (answer for name, answer in ANSWERS.items() if name in question), f"{len(request.messages)} messages"
+        )
         for start in range(0, len(text), 7):
             yield Delta(text=text[start : start + 7])
         yield Done(outcome=Outcome.STOP, text=text, predicted_tokens=3, total_ms=2.0)

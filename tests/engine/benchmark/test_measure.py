@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fake_backend import FakeBackend, FakeModel, FakeSession, write_adapter, write_base
+from openvino_variants import variant as openvino_variant
 from smollm2 import ACME
 from store_tools import filled
 from warmline.benchmark.job import Job
@@ -134,3 +135,16 @@ def test_a_real_variant_is_measured_in_a_process_of_its_own(tmp_path: Path, base
     if run.memory.resident_peak is not None:
         assert run.memory.resident_before is not None
         assert run.memory.resident_before + run.memory.base < run.memory.resident_peak
+
+
+@pytest.mark.model
+@pytest.mark.slow
+def test_a_real_variant_of_openvino_is_measured_alike(tmp_path: Path, openvino_base: Path) -> None:
+    variant = openvino_variant(openvino_base, "acme")
+    job = Job(task="measure", variant=variant, home=tmp_path, prompt_tokens=128, decode_tokens=4)
+    run = ask(job).run
+    assert run is not None
+    assert run.cold_reused == 0
+    assert 0 < run.warm_reused <= 128  # whole blocks of it, as far as is known
+    assert run.memory.snapshot is None
+    assert min(run.load_ms, run.decode_tokens_per_s, run.warm_first_ms) > 0

@@ -34,8 +34,12 @@ class ProtocolSchema:
             self._check("agent", asked[message["id"]], "Response", message["result"])
 
     def check_from_client(self, message: dict[str, Any], asked: dict[Any, str]) -> None:
-        """Check what the client answers, so that no test shows what no client may do."""
-        if "result" in message:
+        """Check what the client asks, tells and answers, so that no test shows what no client may do."""
+        if "method" in message:
+            kind = "Request" if "id" in message else "Notification"
+            side = "protocol" if message["method"].startswith("$/") else "agent"
+            self._check(side, message["method"], kind, message.get("params"))
+        elif "result" in message:
             self._check("client", asked[message["id"]], "Response", message["result"])
 
     def _check(self, side: str, method: str, kind: str, value: Any) -> None:

@@ -51,7 +51,7 @@ async def test_a_native_format_is_spoken_where_the_profile_declares_it(start: An
         "list_dir",
         {"path": "."},
     )
-    assert (result.role, result.content) == ("tool", "Result of list_dir:\nsrc/")
+    assert (result.role, result.content) == ("tool", "Result of list_dir:\n.warmline/\nsrc/")
     assert first.form.or_text_without
     assert reply_grammar(
         first.json_schema,

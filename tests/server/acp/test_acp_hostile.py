@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +157,58 @@ async def test_a_command_has_no_input_and_takes_all_it_started_with_it(room: Roo
     await run_shell("(sleep 300; true) & echo $! > child; sleep 300", room.root, 0.5, 1000)
     await asyncio.sleep(0.05)
     assert not alive((room.root / "child").read_text())
+
+
+BOMB = """
+import os, sys, time
+kind = sys.argv[1]
+for _ in range(200):
+    if os.fork() == 0:
+        if kind != "tree":
+            os.setsid()
+        if kind == "orphans" and os.fork():
+            os._exit(0)
+        time.sleep(60)
+        os._exit(0)
+time.sleep(60)
+"""
+
+
+def running(mark: str) -> int:
+    count = 0
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            count += folder.name.isdigit() and mark.encode() in (folder / "cmdline").read_bytes() and alive(folder.name)
+    return count
+
+
+@pytest.mark.parametrize("name", ["tree", "sessions", "orphans"])
+async def test_a_bomb_is_stopped_at_the_limit_and_nothing_is_left(place: Place, room: Room, name: str) -> None:
+    """At most 200 processes that sleep; the limit lets 40 be. The kernel's own, which root has not, may be first."""
+    mark = f"bomb-{uuid.uuid4().hex}"
+    (room.root / mark).write_text(BOMB)
+    begun = time.monotonic()
+    text = await use(RunCommand(20, processes=40), place, command=f"echo begun; exec python3 {mark} {name}")
+    assert "begun" in text
+    assert "more than 40 processes" in text or (os.getuid() and "BlockingIOError" in text)
+    assert time.monotonic() - begun < 10
+    assert running(mark) == 0
+
+
+async def test_what_leaves_the_group_and_the_parent_is_ended_too(room: Room) -> None:
+    mark = f"daemon-{uuid.uuid4().hex}"
+    command = f"(setsid sh -c 'sleep 300; : {mark}' & ) ; setsid sh -c 'sleep 299; : {mark}' & sleep 0.2; echo done"
+    ran = await run_shell(command, room.root, 10.0, 1000)
+    assert (ran.output, ran.code, ran.late, ran.many) == ("done\n", 0, False, False)
+    assert running(mark) == 0
+
+
+async def test_a_command_that_ends_its_supervisor_is_ended(room: Room) -> None:
+    mark = f"killer-{uuid.uuid4().hex}"
+    ran = await run_shell(f"echo x; kill -9 $PPID; sleep 300; : {mark}", room.root, 5.0, 1000)
+    assert ran.code == -9
+    await asyncio.sleep(0.1)
+    assert running(mark) == 0
 
 
 async def test_a_command_is_bounded_in_processes_and_file_sizes(room: Room) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +55,45 @@ async def test_a_server_that_dies_or_never_was_is_reported_and_the_session_goes_
 
 async def test_other_transports_are_refused_as_none_is_advertised(start: Any, room: Room) -> None:
     wire, _ = await start()
-    remote = {"type": "http", "name": "x", "url": "http://localhost:1", "headers": []}
-    with pytest.raises(Refusal) as refusal:
-        await wire.ask("session/new", {"cwd": str(room.root), "mcpServers": [remote]})
-    assert refusal.value.code == -32602
+    assert (await wire.hello())["agentCapabilities"]["mcpCapabilities"] == {"http": True, "sse": False}
+    for kind, url in (("sse", "http://127.0.0.1:1"), ("http", "file:///etc/passwd")):
+        remote = {"type": kind, "name": "x", "url": url, "headers": []}
+        with pytest.raises(Refusal) as refusal:
+            await wire.ask("session/new", {"cwd": str(room.root), "mcpServers": [remote]})
+        assert refusal.value.code == -32602
+
+
+@pytest.fixture
+def remote() -> Iterator[dict[str, Any]]:
+    """A server on loopback, as a client names it; `process` is its own."""
+    command = [sys.executable, str(Path(__file__).parent / "http_tool_server.py"), "open sesame"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
+        headers = [{"name": "x-key", "value": "open sesame"}]
+        yield {"type": "http", "name": "far", "url": url, "headers": headers, "process": process}
+        process.kill()
+
+
+async def test_tools_over_http_work_and_a_server_that_goes_costs_nothing_else(
+    start: Any, room: Room, monkeypatch: Any, remote: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("warmline_server.acp.mcp_servers.CALL_SECONDS", 1.0)
+    process = remote.pop("process")
+    wire, engine = await start(call("far.add", a=1, b=2), call("far.wait"), answer("x"))
+    locked = remote | {"name": "locked", "headers": []}
+    nobody = remote | {"name": "nobody", "url": "http://127.0.0.1:9/mcp"}
+    session = await wire.new(room.root, mcpServers=[remote, locked, nobody, server("near")])
+    for name in ("locked", "nobody"):
+        await wire.until(lambda frame, name=name: f"The tool server {name} failed" in str(frame))
+    await wire.prompt(session, "Hi")
+    assert results(engine)[0] == "Result of far.add:\nsum 3"
+    assert "gave no answer" in results(engine)[1]
+    process.kill()
+    process.wait()
+    engine.plans = [call("far.add", a=3, b=4), call("near.add", a=5, b=6), answer("Still here.")]
+    assert (await wire.prompt(session, "And now?"))["stopReason"] == "end_turn"
+    assert "Error: far" in results(engine)[2]
+    assert results(engine)[3] == "Result of near.add:\nsum 11"
+    await wire.prompt(session, "/status")
+    assert "| Tool server far | failed" in wire.text()

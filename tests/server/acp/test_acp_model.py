@@ -40,6 +40,7 @@ class Process:
 
     def notify(self, method: str, params: Any, **more: Any) -> None:
         frame = {"jsonrpc": "2.0", "method": method, "params": params, **more}
+        self.schema.check_from_client(frame, {})
         self.process.stdin.write(json.dumps(frame).encode() + b"\n")
 
     async def until(self, wanted: Any) -> dict[str, Any]:

@@ -17,7 +17,9 @@ def by_id(options: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 async def choose(wire: Wire, session: str, key: str, value: Any) -> dict[str, dict[str, Any]]:
     params = {"sessionId": session, "configId": key, "value": value}
-    return by_id((await wire.ask("session/set_config_option", params))["configOptions"])
+    return by_id(
+        (await wire.ask("session/set_config_option", params, wrong=not isinstance(value, str)))["configOptions"]
+    )
 
 
 async def begin(wire: Wire, room: Room) -> tuple[str, dict[str, dict[str, Any]]]:

@@ -52,7 +52,7 @@ async def test_nothing_before_initialize(room: Room, schema: Any) -> None:
 async def test_what_has_no_route_is_not_found(start: Any, method: str) -> None:
     wire, _ = await start()
     with pytest.raises(Refusal) as refusal:
-        await wire.ask(method, {"sessionId": "x", "cwd": "/"})
+        await wire.ask(method, {"sessionId": "x", "cwd": "/"}, wrong=method != "logout")
     assert refusal.value.code == -32601
 
 
@@ -147,7 +147,7 @@ async def test_a_prompt_that_is_taken_back_is_answered_cancelled(start: Any, roo
     await engine.asked.wait()
     wire.notify("$/cancel_request", {"requestId": number})
     wire.notify("$/cancel_request", {"requestId": "none"})
-    wire.notify("$/cancel_request", None)
+    wire.notify("$/cancel_request", None, wrong=True)
     assert (await wire.answer(number))["stopReason"] == "cancelled"
     assert engine.running == 0
 
@@ -279,7 +279,7 @@ async def test_answers_that_nobody_waits_for_are_passed_over(start: Any) -> None
     wire, _ = await start()
     for line in (b'{"jsonrpc":"2.0","id":99,"result":1}\n', b'{"jsonrpc":"2.0","id":0,"error":"text"}\n', b"\n"):
         wire.send(line)
-    wire.notify("session/unheard_of", {})
+    wire.notify("session/unheard_of", {}, wrong=True)
     assert (await wire.hello())["protocolVersion"] == 1
 
 

@@ -64,6 +64,13 @@ async def test_answers_go_to_stdout_and_all_else_to_stderr(room: Room, capsys: A
     assert (room.root / "a.txt").read_text() == "new text"
 
 
+async def test_thoughts_are_printed_beside(room: Room, capsys: Any) -> None:
+    room.variant("acme", {"base": {"path": str(room.base)}, "profile": {"reasoning": {}}})
+    out, err = await talk(room, capsys, ["Hi"], [], f"<think>Hm, \x1b[2Jwell.</think>{answer('Yes.')}")
+    assert out == "Yes.\n"
+    assert "Hm, \\x1b[2Jwell.\n" in err
+
+
 @pytest.mark.parametrize("typed", ["n\n", "\n", "what?\n", ""])
 async def test_whatever_is_no_yes_is_a_no(room: Room, capsys: Any, typed: str) -> None:
     write = call("write_file", path="a.txt", content="x")

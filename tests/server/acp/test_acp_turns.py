@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from planned_engine import answer, call
 from scripted import Room
+from warmline_server.acp.sessions import SessionStore
+from warmline_server.acp.shortening import outline
+from warmline_server.acp.transcript import Answered, Asked
 from warmline_server.acp.turns import Limits
 from wire_client import ALL, Refusal, Wire, alive, prompt_of
 
@@ -168,6 +171,69 @@ async def test_turns_have_limits(start: Any, room: Room) -> None:
     assert len(engine.chats) == 3
 
 
+async def test_the_last_step_is_an_answer(start: Any, room: Room) -> None:
+    wire, engine = await start(limits=Limits(steps=3))
+    engine.reply = lambda request: (
+        call("read_file", path=f"{len(engine.chats)}") if '"read_file"' in request.json_schema else answer("I saw.")
+    )
+    session = await wire.new(room.root)
+    assert (await wire.prompt(session, "Hi"))["stopReason"] == "max_turn_requests"
+    assert len(engine.chats) == 3
+    assert wire.text().startswith("I saw.")
+    assert "it took its 3 steps" in wire.text()
+
+
+async def test_a_call_that_is_made_again_and_again_ends_in_an_answer(start: Any, room: Room) -> None:
+    wire, engine = await start()
+    engine.reply = lambda request: (
+        call("list_dir", path=".") if '"list_dir"' in request.json_schema else answer("There is src.")
+    )
+    session = await wire.new(room.root)
+    assert (await wire.prompt(session, "Hi"))["stopReason"] == "end_turn"
+    assert [each["status"] for each in calls(wire)] == ["completed", "failed", "failed"]
+    assert wire.text() == "There is src."
+    assert "nothing has changed since" in engine.chats[2].messages[-1].content
+
+
+async def test_after_a_change_the_same_may_be_asked_again(start: Any, room: Room) -> None:
+    (room.root / "a").write_text("one")
+    read, test = call("read_file", path="a"), call("run_command", command="cat a")
+    plans = (read, call("write_file", path="a", content="two"), read, test, call("list_dir", path="."), test, test)
+    wire, _ = await start(*plans, answer("x"))
+    session = await wire.new(room.root)
+    await wire.prompt(session, "Hi")
+    assert [each["status"] for each in calls(wire)] == ["completed"] * 7
+
+
+async def test_calls_that_all_fail_end_in_an_answer(start: Any, room: Room) -> None:
+    wire, engine = await start()
+    engine.reply = lambda request: (
+        call("read_file", path=f"no{len(engine.chats)}") if '"read_file"' in request.json_schema else answer("No.")
+    )
+    session = await wire.new(room.root)
+    assert (await wire.prompt(session, "Hi"))["stopReason"] == "end_turn"
+    assert len(engine.chats) == 7
+    assert wire.text() == "No."
+
+
+async def test_an_answer_that_goes_round_in_circles_is_stopped(start: Any, room: Room) -> None:
+    wire, engine = await start(answer("and on it goes, " * 200), answer("Fine."))
+    session = await wire.new(room.root)
+    assert (await wire.prompt(session, "Hi"))["stopReason"] == "end_turn"
+    assert "only repeated itself" in wire.text()
+    assert engine.pieces_sent < 60
+    assert engine.running == 0
+    await wire.prompt(session, "Hi")
+    assert engine.chats[-1].messages[2].content.startswith('{"answer": "and on it goes')
+
+
+async def test_what_a_call_writes_may_repeat_itself(start: Any, room: Room) -> None:
+    wire, _ = await start(call("write_file", path="a", content="the very same line\n" * 40), answer("x"))
+    session = await wire.new(room.root)
+    await wire.prompt(session, "Hi")
+    assert (room.root / "a").read_text() == "the very same line\n" * 40
+
+
 async def test_permission_always_is_scoped_and_shown(start: Any, room: Room) -> None:
     run = call("run_command", command="true")
     wire, engine = await start(run, run, call("run_command", command="false"), answer("x"))
@@ -281,6 +347,49 @@ async def test_the_oldest_turns_go_first_and_the_person_is_told(start: Any, room
     assert [turn.content for turn in engine.chats[-1].messages if turn.role == "user"] == [
         *("Question 2", "Question 3", "Question 4")
     ]
+
+
+async def test_an_outline_stands_for_what_the_model_no_longer_sees(start: Any, room: Room) -> None:
+    wire, engine = await start(answer("It is a tree."), call("write_file", path="b", content="x"), answer("Written."))
+    session = await wire.new(room.root)
+    await wire.prompt(session, "What is an oak? " + "Tell me all. " * 20)
+    await wire.prompt(session, "Write b.")
+    await wire.prompt(session, "/compact")
+    assert "In their place it has an outline" in wire.text()
+    before = live_used(wire)
+    assert f"Of the context's {before} used tokens about" in wire.text()
+    engine.plans = [answer("x")]
+    await wire.prompt(session, "Third")
+    told = engine.chats[-1].messages
+    assert next(turn.content for turn in told if turn.role == "user") == "Write b."
+    line = told[0].content.splitlines()[-1]
+    assert line.startswith("- the user said: What is an oak? Tell me all.")
+    assert line.endswith("…; you answered: It is a tree.")
+    await wire.prompt(session, "/compact")
+    await wire.prompt(session, "Fourth")
+    assert "- the user said: Write b.; done: Create b; you answered: Written." in engine.chats[-1].messages[0].content
+    wire.frames.clear()
+    await wire.prompt(session, "/compact")
+    await wire.prompt(session, "/compact")
+    assert "There is nothing to take away." in wire.text()
+
+
+def live_used(wire: Wire) -> int:
+    used: int = wire.updates("usage_update")[-1]["used"]
+    return used
+
+
+def test_an_outline_is_bounded_by_the_context(room: Room) -> None:
+    record = SessionStore(room.home).begin(room.root)
+    for number in range(100):
+        record.add(Asked(blocks=[], text=f"question {number} " * 50))
+        record.add(Answered(text="a" * 5000, decoded="{}", meta={}, message_id="m"))
+    record.hide(198)
+    for n_ctx in (128, 512, 4096, 1 << 20):
+        text = outline(record, n_ctx)
+        assert len(text) <= min(1200, n_ctx // 5) + 40
+        assert not text or "question 98" in text
+    assert "question 97" in outline(record, 4096)
 
 
 async def test_results_of_tools_go_when_one_turn_fills_the_context(start: Any, room: Room) -> None:

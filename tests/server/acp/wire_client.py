@@ -128,27 +128,36 @@ class Wire:
         self._news.set()
 
     def _sent(self, message: dict[str, Any]) -> None:
-        if "method" in message:
-            if "id" in message:
-                self.methods[message["id"]] = message["method"]
-        elif self.schema is not None:
+        if "id" in message and "method" in message:
+            self.methods[message["id"]] = message["method"]
+        if self.schema is not None:
             self.schema.check_from_client(message, self.client_methods)
 
     def send(self, raw: bytes) -> None:
         """Write bytes as they are."""
         self.writer.write(raw)
 
-    def start(self, method: str, params: Any = None) -> str:
-        """Begin a request and give its id."""
+    def start(self, method: str, params: Any = None, *, wrong: bool = False) -> str:
+        """Begin a request and give its id; `wrong`: it is none that the protocol's schema has."""
         self._number += 1
         number = f"raw-{self._number}"
         self.methods[number] = method
-        self.send(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n")
+        self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params}, wrong)
         return number
 
-    def notify(self, method: str, params: Any) -> None:
-        """Send a notification."""
-        self.send(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode() + b"\n")
+    def notify(self, method: str, params: Any, *, wrong: bool = False) -> None:
+        """Send a notification; `wrong` as in `start`."""
+        self._send({"jsonrpc": "2.0", "method": method, "params": params}, wrong)
+
+    def _send(self, frame: dict[str, Any], wrong: bool) -> None:
+        if self.schema is not None:
+            before = len(self.schema.faults)
+            self.schema.check_from_client(frame, self.client_methods)
+            found = self.schema.faults[before:]
+            if wrong:
+                del self.schema.faults[before:]
+                assert found, "the schema takes this frame, so that no wrong one is tested"
+        self.send(json.dumps(frame).encode() + b"\n")
 
     async def answer(self, number: Any) -> Any:
         """Wait for a request's answer; raises `Refusal` for an error."""
@@ -157,9 +166,9 @@ class Wire:
             raise Refusal(frame["error"])
         return frame["result"]
 
-    async def ask(self, method: str, params: Any = None) -> Any:
-        """Ask and wait for the answer."""
-        return await self.answer(self.start(method, params))
+    async def ask(self, method: str, params: Any = None, *, wrong: bool = False) -> Any:
+        """Ask and wait for the answer; `wrong` as in `start`."""
+        return await self.answer(self.start(method, params, wrong=wrong))
 
     async def until(self, wanted: Any) -> dict[str, Any]:
         """Wait for the first frame that is wanted."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from certificate_tools import paper
 from fake_backend import write_adapter, write_base
 from fake_hub import FakeHub
 from warmline.digests import DigestCache, bytes_digest
@@ -88,7 +89,10 @@ class Team:
         self.variant: dict[str, Any] = {
             **{"type": "variant", "name": "acme", "base": "tiny", "description": "How we write"},
             "adapters": [{"name": "style", "scale": 0.5}],
+            "certificate": "acme.json",
         }
+        certificate = paper(base["digest"], [(adapter, "0.5")])
+        (self.folder / "acme.json").write_bytes(certificate.to_json())
         self.write()
 
     @property

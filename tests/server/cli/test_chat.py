@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 from smollm2 import PACKAGE
-from warmline.host.wire import Delta
-from warmline.variant import Profile, ResolvedBase, ResolvedVariant
+from warmline.host.wire import Delta, Done, Outcome
+from warmline.variant import Profile, Reasoning, ResolvedBase, ResolvedVariant
 from warmline_server.cli import chat
 from warmline_server.cli.output import Output
 
 Run = Callable[..., Any]
 KEYS = {"variant", "identity", "text", "outcome", "reason", "prompt_tokens", "reused_tokens", "reused_estimated"} | {
     "predicted_tokens",
+    "thought",
     "ttft_ms",
     "total_ms",
 }
@@ -75,6 +76,31 @@ def test_no_variant_is_said_before_an_engine_is_started(warmline: Run, home: Pat
     assert warmline("chat", "x", "--json").json["error"]["code"] == "config.no_workspace"
     assert warmline("chat", "x", "--variant", "gone", "--json").json["error"]["code"] == "variant.unknown"
     assert not (home / "logs").exists()
+
+
+def test_a_thought_goes_beside_the_answer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Thinker:
+        async def load(self, _variant: object) -> None: ...
+
+        async def chat(self, _request: object) -> AsyncIterator[Delta | Done]:
+            text = "<think>Hm,\nwell.</think>\n\nYes."
+            for sign in text:
+                yield Delta(text=sign)
+            yield Done(outcome=Outcome.STOP, text=text, predicted_tokens=9, total_ms=1.0)
+
+    @contextlib.asynccontextmanager
+    async def thinker(_output: Output) -> AsyncIterator[Thinker]:
+        yield Thinker()
+
+    monkeypatch.setattr("warmline_server.cli.session.engine", thinker)
+    base = ResolvedBase(name="base", path=Path("base.gguf"))
+    profile = Profile(reasoning=Reasoning())
+    variant = ResolvedVariant(name="v", backend="llama", base=base, adapters=(), profile=profile, file="v.json")
+    _, answer = asyncio.run(chat._turn(Output(), variant, "Well?", None, 512))
+    assert (answer.text, answer.thought) == ("Yes.", "Hm,\nwell.")
+    captured = capsys.readouterr()
+    assert captured.out == "Yes.\n"
+    assert "Hm,\nwell.\n" in captured.err
 
 
 def test_an_answer_that_goes_round_in_circles_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

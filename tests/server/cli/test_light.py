@@ -27,7 +27,9 @@ import contextlib, io, sys
 import warmline_server.cli
 if sys.argv[1:]:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-        warmline_server.cli.main()
+        from warmline_server.cli import app  # not main, which ends the process
+
+        app.run(sys.argv[1:])
 print(sorted({HEAVY!r} & set(sys.modules)))
 """
 
@@ -43,7 +45,7 @@ print(sorted({HEAVY!r} & set(sys.modules)))
             for command in (
                 *("acp", "adapter", "cache", "catalog", "chat", "complete", "config", "demo"),
                 *("doctor", "engine", "lsp", "model", "schema", "stats", "status", "trust"),
-                *("variant"),
+                "variant",
             )
         ),
         ["schema", "variant"],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
+from pathlib import Path
 
 import pytest
 from warmline_server.context.globs import matches
-from warmline_server.context.secrets import is_secret
+from warmline_server.context.secrets import is_secret, leads_to_secret
 
 SECRET = (
     *(".env", ".env.local", "config/prod.env", ".ENV", "secrets.yaml", "app-secrets.json"),
@@ -18,13 +20,25 @@ SECRET = (
     *("app.pem.bak", "server.key.bak", ".env.bak", "x.env.bak", ".netrc.bak", ".netrc~", "#server.key#", ".id_rsa.swp"),
     *("secret.yml", "k8s/Secret.yaml", "secrets/db.yml", "deploy/secrets/prod/db_password", "secrets/old/key.json"),
     *(".dockerconfigjson", ".docker/config.json", ".bash_history", ".zsh_history", "key.pk8", ".config/gh/hosts.yml"),
+    *("auth.json", ".composer/auth.json", "wp-config.php", "wp-config.php.bak", "wp-config-local.php", "vault.yml"),
+    *("group_vars/all/vault.yaml", "prod_vault.yml"),
     *("firebase-adminsdk.json", "shop-firebase-adminsdk-x1.json"),
 )
 PLAIN = (
     *("a.py", "environment.py", "src/env/main.py", "keyboard.py", "monkey.js", "tokens.py", "README.md", "pem.py"),
     *("credential_store/main.py", "docs/secrets/intro.md", "password.py", "Dockerfile", "config.json"),
     *("secret_santa.py", "secret.py", "secretary.yml", "src/secrets/manager.py", "hosts.yml", "lib/history.py"),
-    *("a.py.bak", "keyboard.py~", "command_history.py", "firebase.json", "docker/config.json", "gh/main.yml"),
+    *(
+        "a.py.bak",
+        "keyboard.py~",
+        "command_history.py",
+        "auth.py",
+        "vault.py",
+        "wp-settings.php",
+        "firebase.json",
+        "docker/config.json",
+        "gh/main.yml",
+    ),
 )
 
 
@@ -37,6 +51,18 @@ def test_a_secret_is_known_by_its_name(path: str) -> None:
 @pytest.mark.parametrize("path", PLAIN)
 def test_code_about_secrets_is_none(path: str) -> None:
     assert not is_secret(path)
+
+
+def test_a_hard_link_to_a_secret_is_one(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("KEY=1")
+    (tmp_path / "plain.txt").write_text("x")
+    (tmp_path / "src").mkdir()
+    os.link(tmp_path / ".env", tmp_path / "src" / "harmless.txt")
+    os.link(tmp_path / "plain.txt", tmp_path / "src" / "twice.txt")
+    assert leads_to_secret(tmp_path / "src" / "harmless.txt")
+    assert not leads_to_secret(tmp_path / "src" / "twice.txt")
+    (tmp_path / ".env").unlink()
+    assert not leads_to_secret(tmp_path / "src" / "harmless.txt")
 
 
 def test_a_language_may_say_it_too() -> None:

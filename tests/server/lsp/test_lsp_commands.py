@@ -164,6 +164,33 @@ async def test_secrets_go_to_no_chat(room: Make) -> None:
     assert one.engine.chats == []
 
 
+async def test_what_the_person_keeps_back_goes_to_no_chat(room: Make) -> None:
+    one = room("1", suggest={"disabledPaths": ["private/**"]})
+    uri = one.open("plan = 1", "private/plan.py")
+    with pytest.raises(Refused, match="disabledPaths"):
+        await run(one, "warmline.explain", {"uri": uri, "range": span(0, 0, 7)})
+    assert one.engine.chats == []
+    await run(one, "warmline.explain", {"uri": one.open("x = 1", "open.py"), "range": span(0, 0, 5)})
+    assert len(one.engine.chats) == 1
+
+
+async def test_thoughts_are_apart_from_answers_and_not_sent_back(room: Make) -> None:
+    one = room("<thi", "nk>Hm", ".</think>", "\nYes", ".")
+    one.variant("acme", {"base": {"path": str(one.base)}, "profile": {"reasoning": {}}})
+    said = await run(one, "warmline.chat", {"message": "q", "conversation": "c", "partialResultToken": "p"})
+    assert (said["text"], said["thought"]) == ("Yes.", "Hm.")
+    await run(one, "warmline.chat", {"message": "q", "conversation": "c"})
+    assert [turn.content for turn in one.engine.chats[-1].messages] == ["q", "Yes.", "q"]
+
+
+async def test_a_chat_that_goes_round_in_circles_is_stopped(room: Make) -> None:
+    one = room(*["and so it goes on and on, "] * 50)
+    said = await run(one, "warmline.chat", {"message": "q"})
+    assert said["outcome"] == "repeats"
+    assert len(said["text"]) < 300
+    assert one.engine.chats_ended == one.engine.chats
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 async def test_an_edit_is_for_this_version_and_to_be_confirmed(room: Make, encoding: str) -> None:
     client = Client(versioned_edits=True, annotated_edits=True, encoding=encoding)

@@ -12,11 +12,16 @@ local M = {}
 ---@field client vim.lsp.Client
 ---@field id integer?
 ---@field token string
+---@field message string
 ---@field streamed boolean
+
+local MOST_MESSAGES = 100
 
 local turn = nil ---@type warmline.Turn?
 local conversation = 0
 local turns = 0
+-- Goes along with each question, for a server that was started anew and knows nothing of it.
+local history = {} ---@type { role: string, content: string }[]
 local source = nil ---@type integer? the buffer that the conversation is about
 
 local function name()
@@ -57,6 +62,11 @@ local function finished(this, err, result)
     pane.stream(result.text)
   end
   ended()
+  if result.text ~= '' and result.outcome ~= 'cancelled' and result.outcome ~= 'superseded' then
+    table.insert(history, { role = 'user', content = this.message })
+    table.insert(history, { role = 'assistant', content = result.text })
+    history = vim.list_slice(history, math.max(#history - MOST_MESSAGES + 1, 1))
+  end
   if result.outcome ~= 'stop' then
     pane.paragraph('> ended: ' .. text.line(result.outcome))
   end
@@ -96,11 +106,16 @@ function M.ask(question)
     return
   end
   turns = turns + 1
-  local this = { client = client, token = ('warmline-chat-%d-%d'):format(vim.fn.getpid(), turns), streamed = false }
+  local this = {
+    client = client,
+    token = ('warmline-chat-%d-%d'):format(vim.fn.getpid(), turns),
+    message = question.message or 'Explain this.',
+    streamed = false,
+  }
   turn = this
   pane.open(M)
   pane.paragraph('## you')
-  pane.stream(question.message or 'Explain this.')
+  pane.stream(this.message)
   if question.about then
     pane.paragraph('> about ' .. question.about)
   end
@@ -118,6 +133,7 @@ function M.ask(question)
     conversation = name(),
     uri = question.uri,
     range = question.range,
+    history = #history > 0 and history or nil,
     partialResultToken = this.token,
   }
   this.id = server.run(client, question.command, arguments, function(err, result)
@@ -137,7 +153,7 @@ end
 --- Begin another conversation.
 function M.restart()
   M.stop()
-  conversation = conversation + 1
+  conversation, history = conversation + 1, {}
   pane.clear()
 end
 

@@ -41,6 +41,18 @@ local function boolean(value)
   return type(value) == 'boolean'
 end
 
+local function object(value)
+  return type(value) == 'table' and (vim.tbl_isempty(value) or not vim.islist(value))
+end
+
+local function part_of_a_screen(value)
+  return type(value) == 'number' and value >= 0.1 and value <= 0.9
+end
+
+local function position(value)
+  return vim.list_contains({ 'right', 'below', 'tab' }, value)
+end
+
 local function key(value)
   return value == false or (type(value) == 'string' and value ~= '')
 end
@@ -49,15 +61,15 @@ end
 local FIELDS = {
   cmd = { 'a list of strings, the program first', function(value) return strings(value, 1) end },
   filetypes = { 'a list of file types', function(value) return strings(value, 1) end },
-  settings = { 'a table', function(value) return type(value) == 'table' and (vim.tbl_isempty(value) or not vim.islist(value)) end },
+  settings = { 'a table', object },
   ghost = {
     enabled = { 'true or false', boolean },
     native = { 'true or false', boolean },
   },
   keymaps = {},
   chat = {
-    position = { "'right', 'below' or 'tab'", function(value) return vim.list_contains({ 'right', 'below', 'tab' }, value) end },
-    size = { 'a number between 0.1 and 0.9', function(value) return type(value) == 'number' and value >= 0.1 and value <= 0.9 end },
+    position = { "'right', 'below' or 'tab'", position },
+    size = { 'a number between 0.1 and 0.9', part_of_a_screen },
   },
 }
 for name in pairs(DEFAULTS.keymaps) do

@@ -110,6 +110,7 @@ function ask(place, kind, again)
   cancel()
   local client = server.client(place.bufnr)
   if client == nil or pause.reason(place.bufnr) then
+    asked = nil
     return
   end
   local params = vim.lsp.util.make_position_params(0, client.offset_encoding)
@@ -249,7 +250,7 @@ function M.enable()
   local function on(events, callback)
     vim.api.nvim_create_autocmd(events, { group = group, callback = callback })
   end
-  on({ 'InsertEnter', 'CursorMovedI', 'TextChangedI', 'TextChangedP' }, M.refresh)
+  on({ 'InsertEnter', 'CursorMovedI', 'TextChangedI', 'TextChangedP', 'LspAttach' }, M.refresh)
   on({ 'InsertLeave', 'BufLeave', 'LspDetach' }, M.clear)
 end
 

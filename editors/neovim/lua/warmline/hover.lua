@@ -25,7 +25,8 @@ end
 local function adapter_rows(rows, number, adapter)
   local verified = adapter.verified and 'made for this base' or 'unverified: not known to be made for this base'
   local name = text.line(adapter.name)
-  table.insert(rows, { 'Adapter ' .. number, joined(name, 'scale ' .. text.line(adapter.scale), 'trust: ' .. text.line(adapter.trust)) })
+  local scale, trust = 'scale ' .. text.line(adapter.scale), 'trust: ' .. text.line(adapter.trust)
+  table.insert(rows, { 'Adapter ' .. number, joined(name, scale, trust) })
   table.insert(rows, { '', joined(text.short(adapter.digest), verified) })
   local effect = adapter.effect and ('proven: moves a logit by up to %.3g'):format(adapter.effect) or ''
   local last = joined(effect, from(adapter.source))
@@ -60,7 +61,8 @@ function M.rows(report)
   local base = report.base
   if base then
     local merged = base.merged_from and 'merged from ' .. text.line(base.merged_from) or ''
-    table.insert(rows, { 'Base', joined(text.line(base.name), text.short(base.digest), 'trust: ' .. text.line(base.trust), merged) })
+    local trust = 'trust: ' .. text.line(base.trust)
+    table.insert(rows, { 'Base', joined(text.line(base.name), text.short(base.digest), trust, merged) })
     if from(base.source) ~= '' then
       table.insert(rows, { '', from(base.source) })
     end
@@ -81,7 +83,9 @@ function M.rows(report)
   local last = report.last
   if last then
     table.insert(rows, { 'Warm', text.line(last.warmth) })
-    table.insert(rows, { 'Last', ('first token %.0f ms, %.0f ms in all; %d of %d tokens reused'):format(last.ttft_ms, last.total_ms, last.reused_tokens, last.prompt_tokens) })
+    local times = ('first token %.0f ms, %.0f ms in all'):format(last.ttft_ms, last.total_ms)
+    local reused = ('%d of %d tokens reused'):format(last.reused_tokens, last.prompt_tokens)
+    table.insert(rows, { 'Last', joined(times, reused) })
   end
   if report.suggestion then
     table.insert(rows, { 'Suggestion', text.line(report.suggestion) })
@@ -101,7 +105,8 @@ function M.lines(bufnr)
   if client == nil and scheme then
     table.insert(rows, { 'Server', 'not for ' .. scheme .. ': files, which are not on this machine' })
   elseif client == nil then
-    table.insert(rows, { 'Server', what or ({ idle = 'not at work for this buffer' })[server.now.state] or server.now.state })
+    local idle = server.now.state == 'idle'
+    table.insert(rows, { 'Server', what or (idle and 'not at work for this buffer' or server.now.state) })
     if action then
       table.insert(rows, { 'Do', action })
     end

@@ -16,6 +16,7 @@ function M.setup(options)
   require('warmline.inline').enable()
   require('warmline.keymaps').set()
   require('warmline.focus').enable()
+  require('warmline.watch').enable()
   require('warmline.commands').define()
   require('warmline.server').start()
 end

@@ -36,7 +36,7 @@ local function fallback(before, key)
     local keys = vim.api.nvim_eval(before.rhs)
     return before.replace_keycodes == 1 and codes(keys) or keys
   end
-  vim.api.nvim_feedkeys(codes(before.rhs), before.noremap == 1 and 'n' or 'm', false)
+  vim.api.nvim_feedkeys(codes(before.rhs), before.noremap == 1 and 'ni' or 'mi', false)
   return ''
 end
 

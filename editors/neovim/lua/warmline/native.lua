@@ -10,9 +10,18 @@ local M = {}
 
 local METHOD = 'textDocument/inlineCompletion'
 
+--- Where a `vim.Range` begins; its fields are documented as experimental, and have had two shapes.
+---@return integer row, integer col
+local function start_of(range)
+  if range.start_row then
+    return range.start_row, range.start_col
+  end
+  return range.start.row, range.start.col
+end
+
 --- Insert the beginning of what is left of an item, instead of all of it.
 ---@param part 'line'|'word'
----@return fun(item: { insert_text: any, range: { start: { row: integer, col: integer } }? })
+---@return fun(item: { insert_text: any, range: table? })
 local function taking(part)
   return function(item)
     local cursor = vim.api.nvim_win_get_cursor(0)
@@ -21,9 +30,12 @@ local function taking(part)
     if type(content) ~= 'string' then
       return
     end
-    local start = item.range and item.range.start.row == row and item.range.start.col or col
+    local start_row, start = row, col
+    if item.range then
+      start_row, start = start_of(item.range)
+    end
     local typed = vim.api.nvim_get_current_line():sub(start + 1, col)
-    if not vim.startswith(content, typed) then
+    if start_row ~= row or not vim.startswith(content, typed) then
       return
     end
     local taken = suggestion.part(content:sub(#typed + 1), part)
@@ -90,11 +102,13 @@ end
 local function cancel_overtaken(event)
   local data = event.data
   local client = data and vim.lsp.get_client_by_id(data.client_id)
-  if not client or client.name ~= server.NAME or data.request.type ~= 'pending' or data.request.method ~= METHOD then
+  local begun = data and data.request.type == 'pending' and data.request.method == METHOD
+  if not begun or not client or client.name ~= server.NAME then
     return
   end
   for id, request in pairs(client.requests) do
-    if id ~= data.request_id and request.type == 'pending' and request.method == METHOD and request.bufnr == event.buf then
+    local same = request.method == METHOD and request.bufnr == event.buf
+    if same and id ~= data.request_id and request.type == 'pending' then
       client:cancel_request(id)
     end
   end

@@ -42,7 +42,8 @@ local function preview(bufnr, result, client)
   vim.api.nvim_buf_set_lines(pane, 0, -1, true, diff(bufnr, result.edit, client.offset_encoding))
   vim.bo[pane].bufhidden, vim.bo[pane].modifiable, vim.bo[pane].filetype = 'wipe', false, 'diff'
   local window = vim.api.nvim_open_win(pane, true, { split = 'below', win = 0 })
-  vim.wo[window].winbar = text.for_statusline(('Warmline, by %s: <CR> apply · q discard'):format(text.line(result.variant)))
+  local by = text.line(result.variant)
+  vim.wo[window].winbar = text.for_statusline(('Warmline, by %s: <CR> apply · q discard'):format(by))
   local function close()
     vim.api.nvim_win_close(window, true)
   end
@@ -69,7 +70,8 @@ function M.run(command, bufnr, range, more)
     if err then
       notice.refused(err)
     elseif type(result.edit) ~= 'table' then
-      notice.warn(('%s changes nothing: %s'):format(text.line(result.variant), REASONS[result.reason] or text.line(result.reason)))
+      local why = REASONS[result.reason] or text.line(result.reason)
+      notice.warn(('%s changes nothing: %s'):format(text.line(result.variant), why))
     elseif vim.api.nvim_buf_is_valid(bufnr) then
       preview(bufnr, result, client)
     end

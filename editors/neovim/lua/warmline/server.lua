@@ -1,8 +1,9 @@
---- The language server's process: is it there, is it new enough, and when it dies it is started again, more and more
---- slowly. What it says goes to `reports`.
+--- The language server: is it there, is it new enough, and when it dies it is started again, more and more slowly.
 
 local config = require('warmline.config')
+local engine = require('warmline.engine')
 local notice = require('warmline.notice')
+local process = require('warmline.process')
 local questions = require('warmline.questions')
 local reports = require('warmline.reports')
 
@@ -22,7 +23,6 @@ M.timing = { first_pause = 500, longest_pause = 30000, long_life = 60000, patien
 ---@type { state: warmline.ServerState, detail: string, deaths: integer }
 M.now = { state = 'idle', detail = '', deaths = 0 }
 
-local runs = {} ---@type { rpc: table, begun: integer, wanted: boolean }[]
 local restart_timer ---@type uv.uv_timer_t?
 local leaving = false
 
@@ -39,7 +39,8 @@ function M.trouble()
   if state == 'missing' then
     return ('the server `%s` is not there'):format(program), 'Install it, or set cmd in setup{}; then :Warmline restart'
   elseif state == 'old' then
-    return ('the server `%s` is too old (%s; needs %s)'):format(program, detail, M.OLDEST), 'Update it, then :Warmline restart'
+    local what = ('the server `%s` is too old (%s; needs %s)'):format(program, detail, M.OLDEST)
+    return what, 'Update it, then :Warmline restart'
   elseif state == 'restarting' then
     return ('the server ended (%s); it is started again'):format(detail), nil
   elseif state == 'stopped' then
@@ -54,12 +55,13 @@ local function tell()
   end
 end
 
----@param detail string how the server ended
-local function died(run, detail)
+---@param this warmline.Process
+---@param detail string how it ended
+local function died(this, detail)
   if M.now.state == 'stopped' then
     return
   end
-  if vim.uv.now() - run.begun >= M.timing.long_life then
+  if vim.uv.now() - this.begun >= M.timing.long_life then
     M.now.deaths = 0
   end
   M.now.deaths = M.now.deaths + 1
@@ -85,69 +87,40 @@ local function died(run, detail)
   end, pause)
 end
 
-local function exited(run, code, signal)
-  runs = vim.tbl_filter(function(each) return each ~= run end, runs)
-  if run.client_id then
-    reports.forget(run.client_id)
+---@param this warmline.Process
+---@param how string
+local function ended(this, how)
+  if this.client_id then
+    reports.forget(this.client_id)
   end
   if leaving then
     return
+  elseif not this.farewell then
+    died(this, how)
+  elseif #process.running == 0 and M.now.state == 'running' then
+    turn('idle')
   end
-  if run.wanted and not run.silent then
-    if #runs == 0 and M.now.state == 'running' then
-      turn('idle')
-    end
-    return
-  end
-  died(run, run.silent and 'no answer' or (signal ~= 0 and 'signal ' .. signal or 'exit code ' .. code))
 end
 
---- Start the process, as `cmd` of an LSP configuration. Neovim is told that the server left in good order whenever it
---- ends: the person gets our message, which says what happens next, and not a second one.
+--- Start a process, as `cmd` of an LSP configuration.
 local function spawn(dispatchers)
-  local run = { begun = vim.uv.now(), wanted = false }
-  local on_exit = dispatchers.on_exit
-  local wrapped = vim.tbl_extend('force', {}, dispatchers)
-  wrapped.on_exit = function(code, signal)
-    run.wanted = run.wanted or (run.rpc and run.stopping and run.stopping()) or false
-    on_exit(0, 0)
-    vim.schedule(function()
-      exited(run, code, signal)
-    end)
-  end
-  run.rpc = vim.lsp.rpc.start(config.options.cmd, wrapped)
-  table.insert(runs, run)
+  local rpc = process.start(config.options.cmd, dispatchers, M.timing.patience, ended)
   if M.now.state ~= 'running' and M.now.state ~= 'restarting' then
     turn('starting')
   end
-  vim.defer_fn(function()
-    if not run.ready and not run.rpc.is_closing() then
-      run.silent = true
-      run.rpc.terminate()
-    end
-  end, M.timing.patience)
-  return run.rpc
-end
-
-local function run_of(client)
-  return vim.iter(runs):find(function(run)
-    return run.rpc == client.rpc
-  end) or {}
+  return rpc
 end
 
 local function initialized(client)
-  local run = run_of(client)
-  run.ready, run.client_id = true, client.id
-  run.stopping = function()
-    return client:is_stopped()
-  end
+  local this = process.of(client)
+  this.client_id = client.id
   local info = client.server_info or {}
   local version = info.name == M.NAME and vim.version.parse(tostring(info.version)) or nil
   if version and vim.version.ge(version, M.OLDEST) then
     turn('running')
     return
   end
-  run.wanted = true
+  this.farewell = true
   turn('old', info.name == M.NAME and 'version ' .. tostring(info.version) or 'it is another program')
   tell()
   vim.schedule(function()
@@ -183,6 +156,8 @@ function M.configure()
   local handlers = questions.handlers()
   handlers['warmline/status'] = function(_, report, ctx)
     reports.received(ctx.client_id, report)
+    local known = reports.of(ctx.client_id)
+    engine.follow(ctx.client_id, known and known.error)
   end
   vim.lsp.config(M.NAME, {
     cmd = spawn,
@@ -208,8 +183,8 @@ end
 --- End the server and start it anew, whatever went before.
 function M.restart()
   M.now.deaths = 0
-  for _, run in ipairs(runs) do
-    run.wanted = true
+  for _, each in ipairs(process.running) do
+    each.farewell = true
   end
   vim.lsp.enable(M.NAME, false)
   turn('idle')

@@ -1,5 +1,6 @@
 --- The state of a buffer in a few words, for the statusline.
 
+local engine = require('warmline.engine')
 local pause = require('warmline.pause')
 local reports = require('warmline.reports')
 local server = require('warmline.server')
@@ -12,7 +13,6 @@ local NAME_MOST = 24
 -- What a person does something about; other codes are shown as they are.
 local KINDS = {
   { '^trust%.unapproved', 'untrusted, :Warmline trust' },
-  { '^backend%.', 'engine down' },
   { '^config%.no_workspace', 'no variant' },
 }
 
@@ -28,6 +28,9 @@ local OF_THE_SERVER = {
 ---@return string
 local function of_error(report)
   local code = text.line(report.error.code)
+  if engine.is_down(code) then
+    return 'engine down'
+  end
   for _, kind in ipairs(KINDS) do
     if code:match(kind[1]) then
       return kind[2]

@@ -33,4 +33,5 @@ export type FromPage =
   | { kind: "insert"; code: string }
   | { kind: "copy"; code: string }
   | { kind: "apply"; id: number; code: string }
-  | { kind: "act"; id: number };
+  | { kind: "act"; id: number }
+  | { kind: "follow"; address: string };

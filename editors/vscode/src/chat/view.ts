@@ -1,5 +1,5 @@
 /** The chat view: between the page and the conversation. */
-import { commands, Disposable, window, type ExtensionContext } from "vscode";
+import { commands, Disposable, env, Uri, window, type ExtensionContext } from "vscode";
 import { guarded } from "../server/middleware";
 import type { Session } from "../session";
 import { PageView } from "../pages/view";
@@ -77,6 +77,8 @@ export class ChatView extends Disposable {
         const exchange = this.exchange(message.id);
         return exchange && applyCode(exchange, message.code, this.previews);
       }
+      case "follow":
+        return follow(message.address);
       case "act": {
         const action = actionOf(this.exchange(message.id)?.code);
         return action && void (await commands.executeCommand(action.command, {}));
@@ -123,6 +125,14 @@ export class ChatView extends Disposable {
 
   private exchange(id: number): Exchange | undefined {
     return this.chat.log.exchanges.find((each) => each.id === id);
+  }
+}
+
+/** Opens a site in the browser; VS Code asks first, unless the person trusts that site. */
+async function follow(address: string): Promise<void> {
+  const uri = Uri.parse(address, true);
+  if (uri.scheme === "http" || uri.scheme === "https") {
+    await env.openExternal(uri);
   }
 }
 

@@ -20,6 +20,9 @@ export interface Parts {
   makeClient: (path: string, onClosed: () => void) => LanguageClient;
 }
 
+/** A server that has not answered by then does not come; Python alone may take some seconds on a busy machine. */
+const START_SECONDS = 60;
+
 /** The session of a window. Every start is numbered, so that what an earlier one still does changes nothing. */
 export class Supervisor implements Session, Disposable {
   readonly ready: Promise<void>;
@@ -88,7 +91,7 @@ export class Supervisor implements Session, Disposable {
     this.client = client;
     client.onNotification(STATUS_NOTIFICATION, (report: StatusReport) => this.told(run, report));
     try {
-      await client.start();
+      await within(START_SECONDS, client.start());
     } catch (error) {
       this.ended(run, begun, error instanceof Error ? error.message : String(error));
       return;
@@ -203,4 +206,12 @@ export class Supervisor implements Session, Disposable {
   private isPast(run: number): boolean {
     return this.disposed || run !== this.run;
   }
+}
+
+function within<T>(seconds: number, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`it did not answer within ${seconds} s`)), seconds * 1000);
+  });
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }

@@ -63,7 +63,10 @@ function viewOf({ server, status, percent, paused, kind, scheme }: Known): Omit<
 }
 
 function icon(status: StatusReport | undefined): string {
-  switch (status?.state) {
+  if (!status?.variant) {
+    return "$(circle-slash)";
+  }
+  switch (status.state) {
     case "loading":
     case "switching":
       return "$(loading~spin)";
@@ -72,7 +75,7 @@ function icon(status: StatusReport | undefined): string {
     case "ready":
       return status.last && status.last.reused_tokens > 0 ? "$(flame)" : "$(sparkle)";
     default:
-      return status?.variant ? "$(sparkle)" : "$(circle-slash)";
+      return "$(sparkle)";
   }
 }
 
@@ -129,7 +132,7 @@ export function provenance(status: StatusReport): string {
     return `${who}**${escape(code)}**: ${escape(message)}${fix}${where}`;
   }
   if (!status.variant) {
-    const why = status.suggestion ? `: ${reason(status.suggestion)}` : "";
+    const why = status.suggestion ? ` (${escape(status.suggestion)})` : "";
     return `No variant is selected here${why}.`;
   }
   const rows = rowsOf(status).map(([label, value]) => `| ${label} | ${value} |`);
@@ -166,10 +169,10 @@ function rowsOf(status: StatusReport): [string, string][] {
   }
   if (last) {
     rows.push(["Last request", `first token ${last.ttft_ms.toFixed(0)} ms, ${last.total_ms.toFixed(0)} ms in all`]);
-    rows.push(["Reused", `${last.reused_tokens} of ${last.prompt_tokens} tokens (${escape(last.warmth || last.reason)})`]);
+    rows.push(["Reused", escape(last.warmth || `${last.reused_tokens} of ${last.prompt_tokens} tokens`)]);
   }
   if (status.suggestion) {
-    rows.push(["Suggestion", reason(status.suggestion)]);
+    rows.push(["Last suggestion", reason(status.suggestion)]);
   }
   if (status.identity) {
     rows.push(["Identity", short(status.identity)]);
@@ -178,7 +181,7 @@ function rowsOf(status: StatusReport): [string, string][] {
 }
 
 function reason(suggestion: string): string {
-  return suggestion === "shown" ? "shown" : `none or shortened: ${escape(suggestion)}`;
+  return suggestion === "shown" ? "shown" : `nothing, or less than was decoded: ${escape(suggestion)}`;
 }
 
 function joined(facts: string[]): string {

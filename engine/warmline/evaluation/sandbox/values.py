@@ -74,4 +74,6 @@ def _decoded(data: Any, seen: list[int], depth: int) -> Any:
         return bytes.fromhex(inner)
     if name == "dict":
         return {_decoded(key, seen, depth + 1): _decoded(each, seen, depth + 1) for key, each in inner}
+    if not isinstance(inner, list):
+        raise NotPlainError("it is no value")
     return _SEQUENCES[name](_decoded(each, seen, depth + 1) for each in inner)

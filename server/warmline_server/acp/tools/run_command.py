@@ -10,7 +10,7 @@ from typing import Any, Final
 from .. import updates
 from ..edge import RequestError
 from ..modes import Effect
-from .shell import run_shell
+from .shell import MOST_PROCESSES, run_shell
 from .tool import STRING, Action, Arguments, Place, Report, Result, ToolError, checked, object_of
 
 SECONDS: Final = 120.0
@@ -32,8 +32,9 @@ class RunCommand:
     usage = "run_command(command): runs a shell command in the session's folder and gives its output"
     schema = object_of({"command": STRING})
 
-    def __init__(self, seconds: float = SECONDS) -> None:
+    def __init__(self, seconds: float = SECONDS, processes: int = MOST_PROCESSES) -> None:
         self._seconds = seconds
+        self._processes = processes
 
     async def prepare(self, arguments: dict[str, Any], place: Place) -> Action:
         """See `Tool.prepare`."""
@@ -49,9 +50,11 @@ class RunCommand:
         return Action(f"Run {shown}", "execute", "run", f"the command {command}", perform)
 
     async def _by_itself(self, command: str, place: Place, _report: Report) -> Result:
-        done = await run_shell(command, place.roots.cwd, self._seconds, _MOST_BYTES)
-        late = f"stopped after {self._seconds:g} s" if done.late else ""
-        text = _told(done.output, late or f"exit code {done.code}")
+        done = await run_shell(command, place.roots.cwd, self._seconds, _MOST_BYTES, self._processes)
+        how = f"stopped after {self._seconds:g} s" if done.late else f"exit code {done.code}"
+        if done.many:
+            how = f"stopped: it had more than {self._processes} processes"
+        text = _told(done.output, how)
         return Result(text, [updates.text_content(text)])
 
     async def _in_terminal(self, command: str, place: Place, report: Report) -> Result:

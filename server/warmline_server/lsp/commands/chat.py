@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from warmline.host.wire import ChatRequest, ChatTurn, Delta, Done, Outcome, Star
 from warmline.identity import exact_decimal
 from warmline.variant import ResolvedVariant
 
+from ...repetition import circles
+from ...thoughts import Part, Thoughts, parted
 from ..context_text import about, selection
 from ..conversations import bounded
 from ..progress import Stream, Token
@@ -69,10 +72,20 @@ class ExplainArguments(ChatArguments):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, and how it came about; `started` is None where it ended before it began."""
+    """An answer, and how it came about; `started` is None where it ended before it began.
+
+    The text of `done` is without the thought. `repeats`: it went round in circles and was stopped.
+    """
 
     started: Started | None
     done: Done
+    thought: str = ""
+    repeats: bool = False
+
+    @property
+    def outcome(self) -> str:
+        """How it ended."""
+        return "repeats" if self.repeats else str(self.done.outcome)
 
 
 async def chat(call: Call) -> dict[str, Any]:
@@ -108,7 +121,7 @@ async def _turn(call: Call, given: ChatArguments) -> dict[str, Any]:
         stream.end()
     dropped = len(before) - len(kept)
     if answer.done.outcome not in (Outcome.CANCELLED, Outcome.SUPERSEDED):
-        conversation.turns = (*kept, ChatTurn(role="assistant", content=answer.done.text))
+        conversation.turns = (*kept, ChatTurn(role="assistant", content=_told(variant, answer)))
         conversation.dropped += dropped
     return {
         "conversation": name,
@@ -116,7 +129,8 @@ async def _turn(call: Call, given: ChatArguments) -> dict[str, Any]:
         "adapters": _adapters(variant),
         "identity": answer.started.identity if answer.started else None,
         "text": answer.done.text,
-        "outcome": str(answer.done.outcome),
+        "thought": answer.thought,
+        "outcome": answer.outcome,
         "reason": answer.started.reason if answer.started else None,
         "prompt_tokens": answer.started.prompt_tokens if answer.started else 0,
         "reused_tokens": answer.started.reused_tokens if answer.started else 0,
@@ -148,7 +162,9 @@ async def _answer(
 
 
 async def ask(session: Session, request: ChatRequest, stream: Stream) -> Answer:
-    """Run one turn; its text goes to the stream as it comes. Cancelling the task stops the decode within a token.
+    """Run one turn; its text goes to the stream as it comes, thoughts apart (``kind`` is ``thought``).
+
+    One that goes round in circles is stopped. Cancelling the task stops the decode within a token.
 
     Raises
     ------
@@ -156,6 +172,15 @@ async def ask(session: Session, request: ChatRequest, stream: Stream) -> Answer:
         What the engine raises; ``backend.protocol`` when it ends without saying how.
     """
     started: Started | None = None
+    thoughts = Thoughts(request.variant.profile.reasoning)
+    said = {True: "", False: ""}
+
+    def take(parts: Sequence[Part]) -> None:
+        for part in parts:
+            said[part.thought] += part.text
+            stream.piece({"kind": "thought" if part.thought else "text", "text": part.text})
+
+    begun, pieces = time.perf_counter(), 0
     events = (await session.engine()).chat(request)
     try:
         async for event in events:
@@ -164,16 +189,31 @@ async def ask(session: Session, request: ChatRequest, stream: Stream) -> Answer:
                 about_it = {"variant": request.variant.name, "adapters": _adapters(request.variant)}
                 stream.piece({"kind": "started", **about_it, "identity": event.identity})
             elif isinstance(event, Delta):
-                stream.piece({"kind": "text", "text": event.text})
+                take(thoughts.feed(event.text))
+                pieces += 1
+                if circles(said[False] or said[True]):
+                    ms = (time.perf_counter() - begun) * 1000
+                    done = Done(outcome=Outcome.LENGTH, text=said[False], predicted_tokens=pieces, total_ms=ms)
+                    return Answer(started, done, said[True], repeats=True)
             elif isinstance(event, Done):
+                take(thoughts.finish())
                 if started is not None:
                     session.recent.chatted(request.variant.name, started, event)
-                return Answer(started, event)
+                thought, text = parted(event.text, request.variant.profile.reasoning)
+                return Answer(started, event.model_copy(update={"text": text}), thought)
     finally:
         close = getattr(events, "aclose", None)
         if close is not None:
             await close()
     raise BackendError("the engine ended an answer without saying how", code="backend.protocol", remedy="Ask again")
+
+
+def _told(variant: ResolvedVariant, answer: Answer) -> str:
+    """Write an answer as the model is told of it in the next turn."""
+    reasoning = variant.profile.reasoning
+    if reasoning is None or not reasoning.keep or not answer.thought:
+        return answer.done.text
+    return f"{reasoning.open}{answer.thought}{reasoning.close}{answer.done.text}"
 
 
 def _adapters(variant: ResolvedVariant) -> list[str]:

@@ -3,24 +3,14 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import * as path from "node:path";
 import { picture, settings, withPage } from "./page.mjs";
-import { choose, editorText, ghostText, openFile, statusItem, tooltip, untilGhost, untilStatus } from "./workbench.mjs";
+import { editorText, ghostText, openFile, switchTo, toEnd, tooltip, untilGhost, untilStatus } from "./workbench.mjs";
 
 const variantFile = path.join(settings.folder, ".warmline", "variants", "acme.json");
 const HEAD = "def transfer(";
 
-async function switchTo(page, name) {
-  await statusItem(page).click();
-  await choose(page, "Switch variant");
-  await page.locator(".quick-input-widget .monaco-list-row").filter({ hasText: name }).first().waitFor();
-  await picture(page, `switch-${name}`);
-  await choose(page, name);
-  await untilStatus(page, new RegExp(`\\b${name}: (warm|cold)`));
-}
-
 /** Types the head of a function on a line of its own at the end; VS Code puts the closing bracket. */
 async function typeHead(page) {
-  await page.keyboard.press("Control+End");
-  await page.keyboard.press("Escape");
+  await toEnd(page);
   await page.keyboard.type(`\n\n${HEAD}`);
   return await untilGhost(page);
 }
@@ -48,6 +38,9 @@ await withPage(async (page) => {
     whole,
   );
   assert((await editorText(page)).includes(whole));
+  // The next question begins with what the last one left in the KV.
+  await toEnd(page);
+  await page.keyboard.type(":\n");
   await untilStatus(page, /acme: warm/);
   const ours = await tooltip(page);
   assert.match(ours, /acme-style/);
@@ -55,8 +48,6 @@ await withPage(async (page) => {
   await picture(page, "provenance");
 
   // Another variant: another suggestion, another provenance.
-  await page.keyboard.press("Escape");
-  await page.locator(".editor-instance .view-lines").first().click();
   await switchTo(page, "base");
   const second = await typeHead(page);
   await picture(page, "base-suggests");
@@ -64,8 +55,6 @@ await withPage(async (page) => {
   const theirs = await tooltip(page);
   assert.doesNotMatch(theirs, /acme-style/);
   assert.match(theirs, /Adapters\s*none/);
-  await page.keyboard.press("Escape");
-  await page.locator(".editor-instance .view-lines").first().click();
   await switchTo(page, "acme");
 
   // A broken variant's file is said, with what to do; mended, it answers again.
@@ -78,7 +67,6 @@ await withPage(async (page) => {
   await picture(page, "broken");
   writeFileSync(variantFile, good);
   await untilStatus(page, /acme: (warm|cold)/);
-  await page.locator(".editor-instance .view-lines").first().click();
   await typeHead(page);
   assert((await ghostText(page)).trim().length > 0);
   await picture(page, "mended");

@@ -1,10 +1,17 @@
 // The workbench as a person sees it: files, what is typed, ghost text, the status bar, quick picks, messages.
+import { picture } from "./page.mjs";
 
 /** Opens a file by a double click in the Explorer, and puts the cursor at its end. */
 export async function openFile(page, name) {
   await page.locator(`.explorer-folders-view [aria-label^="${name}"]`).first().dblclick();
   await page.locator(`.tab[data-resource-name="${name}"]`).waitFor();
   await page.locator(".editor-instance .view-line").first().waitFor();
+  await toEnd(page);
+}
+
+/** Gives the editor the focus, with the cursor at the end of the document. */
+export async function toEnd(page) {
+  await page.keyboard.press("Escape");
   await page.locator(".editor-instance .view-lines").first().click();
   await page.keyboard.press("Control+End");
 }
@@ -67,4 +74,22 @@ export async function tooltip(page) {
   const hover = page.locator(".workbench-hover .hover-contents, .monaco-hover .hover-contents").last();
   await hover.waitFor();
   return (await hover.textContent()).replace(/\u00a0/g, " ");
+}
+
+/** Switches the variant by the status bar's menu. */
+export async function switchTo(page, name) {
+  await statusItem(page).click();
+  await choose(page, "Switch variant");
+  await page.locator(".quick-input-widget .monaco-list-row").filter({ hasText: name }).first().waitFor();
+  await picture(page, `switch-to-${name}`);
+  await choose(page, name);
+  await untilStatus(page, new RegExp(`\\b${name}: (warm|cold)`));
+}
+
+/** Runs a command by the palette, by its title. */
+export async function runCommand(page, title) {
+  await page.keyboard.press("F1");
+  await page.locator(".quick-input-widget input").first().waitFor();
+  await page.keyboard.type(title);
+  await choose(page, title);
 }

@@ -11,6 +11,13 @@ function test(name, body) {
   tests.set(name, body);
 }
 
+/** What a test cannot be run without is not here. */
+class Skipped extends Error {}
+
+function skip(why) {
+  throw new Skipped(why);
+}
+
 const root = () => vscode.workspace.workspaceFolders[0].uri;
 const inRoot = (name) => vscode.Uri.joinPath(root(), name);
 
@@ -109,4 +116,4 @@ const write = (name, value) =>
 
 const read = async (name) => Buffer.from(await vscode.workspace.fs.readFile(inRoot(name))).toString("utf8");
 
-module.exports = { assert, ask, drawn, inRoot, path, providerOf, read, root, test, tests, until, untilReady, untilShown, vscode, warmline, write };
+module.exports = { Skipped, assert, ask, drawn, inRoot, path, providerOf, read, root, skip, test, tests, until, untilReady, untilShown, vscode, warmline, write };

@@ -1,6 +1,6 @@
 // Runs the tests of this folder in VS Code's extension host, one after the other, and writes what came of each.
 const { writeFileSync, renameSync } = require("node:fs");
-const { tests } = require("./harness");
+const { Skipped, tests } = require("./harness");
 
 const SECONDS = 60;
 
@@ -14,12 +14,11 @@ exports.run = async () => {
     for (const [name, body] of tests) {
       if (only.test(name)) {
         const begun = Date.now();
-        const error = await outcome(body);
-        results[name] = { error, seconds: (Date.now() - begun) / 1000 };
+        results[name] = { ...(await outcome(body)), seconds: (Date.now() - begun) / 1000 };
       }
     }
   } catch (error) {
-    results.loading = { error: String(error?.stack ?? error), seconds: 0 };
+    results.loading = { error: String(error?.stack ?? error) };
   }
   // By a rename, so that whoever waits for the file finds all of it.
   const target = process.env.WARMLINE_TEST_RESULT;
@@ -30,11 +29,11 @@ exports.run = async () => {
 function outcome(body) {
   let timer;
   const late = new Promise((resolve) => {
-    timer = setTimeout(() => resolve(`took longer than ${SECONDS} s`), SECONDS * 1000);
+    timer = setTimeout(() => resolve({ error: `took longer than ${SECONDS} s` }), SECONDS * 1000);
   });
   const ran = (async () => body())().then(
-    () => null,
-    (error) => String(error?.stack ?? error),
+    () => ({ error: null }),
+    (error) => (error instanceof Skipped ? { error: null, skipped: error.message } : { error: String(error?.stack ?? error) }),
   );
   return Promise.race([ran, late]).finally(() => clearTimeout(timer));
 }

@@ -1,7 +1,8 @@
 // A server that is missing, too old, broken, or killed: a clear state each, and a way back.
-const { chmodSync, writeFileSync } = require("node:fs");
+const { execFileSync } = require("node:child_process");
+const { chmodSync, existsSync, unlinkSync, writeFileSync } = require("node:fs");
 const os = require("node:os");
-const { assert, ask, drawn, path, test, until, untilReady, untilShown, vscode, warmline } = require("./harness");
+const { assert, ask, drawn, inRoot, path, skip, test, until, untilReady, untilShown, vscode, warmline } = require("./harness");
 
 const TEXT = "def transfer(¶\n";
 
@@ -51,7 +52,7 @@ test("a server that is too old is not started", async () => {
     await untilShown(parts, /Warmline: too old/);
     assert.match(parts.bar.shown.tooltip, /0&#46;0&#46;9/);
   });
-  assert(!require("node:fs").existsSync(`${old}.ran-lsp`));
+  assert(!existsSync(`${old}.ran-lsp`));
   await back(parts);
 });
 
@@ -114,4 +115,49 @@ test("a server that is killed while one types comes back, and suggests", async (
   // What was typed while no server was there is known to the new one.
   const [item] = await ask(parts, document, editor.selection.active, false);
   assert(item.insertText.startsWith("def transfer(le"), item.insertText);
+});
+
+/** Makes a folder one that nobody can write to, root neither, while something is done. */
+async function readOnly(folder, act) {
+  const probe = path.join(folder, "probe");
+  const flag = (value) => execFileSync("chattr", [value, folder], { stdio: "ignore" });
+  let undo = () => chmodSync(folder, 0o755);
+  chmodSync(folder, 0o555);
+  try {
+    writeFileSync(probe, "");
+    unlinkSync(probe);
+    chmodSync(folder, 0o755);
+    flag("+i");
+    undo = () => flag("-i");
+    writeFileSync(probe, "");
+    undo();
+    undo = () => {};
+    skip("no folder can be made read-only here");
+  } catch (error) {
+    if (!["EACCES", "EPERM", "EROFS"].includes(error.code)) {
+      undo();
+      throw error;
+    }
+  }
+  try {
+    return await act();
+  } finally {
+    undo();
+  }
+}
+
+test("in a read-only folder suggestions go on, and a switch says why it is none", async () => {
+  const parts = await warmline();
+  const { document, position } = await drawn(TEXT);
+  await untilReady(parts, "acme");
+  await readOnly(inRoot(".warmline").fsPath, async () => {
+    await assert.rejects(parts.switcher.select("base", document.uri), /config\.json|not permitted|read-only|denied/i);
+    assert.equal(parts.session.status.variant, "acme");
+    assert((await ask(parts, document, position, false)).length > 0);
+    await untilShown(parts, /acme: (warm|cold)$/);
+  });
+  await parts.switcher.select("base", document.uri);
+  await untilReady(parts, "base");
+  await parts.switcher.select("acme", document.uri);
+  await untilReady(parts, "acme");
 });

@@ -29,7 +29,10 @@ export class ExchangeView {
       this.element.append(make("ul", { className: "chips sent", aria: { label: "Went along" } }, ...chips));
     }
     this.element.append(this.from, this.body, this.foot);
-    this.growing = new Growing(this.body, (code, language) => this.code(code, language));
+    this.growing = new Growing(this.body, {
+      code: (code, language) => this.code(code, language),
+      follow: (address) => this.send({ kind: "follow", address }),
+    });
     this.update(exchange);
   }
 

@@ -1,22 +1,34 @@
 /** Trees as DOM nodes, made one by one: no text is ever parsed as HTML. */
 import type { Tree } from "./markdown";
 
-/** Draws one code block with its buttons. */
-export type DrawCode = (code: string, language: string) => HTMLElement;
+export interface Acts {
+  /** Draws one code block with its buttons. */
+  code: (code: string, language: string) => HTMLElement;
+  /** Goes to an http or https address. */
+  follow: (address: string) => void;
+}
 
 /** Makes a node. */
-export function grow(tree: Tree, drawCode: DrawCode): Node {
+export function grow(tree: Tree, acts: Acts): Node {
   if (typeof tree === "string") {
     return document.createTextNode(tree);
   }
   if (tree.tag === "pre") {
-    return drawCode(tree.children.join(""), tree.attributes?.["data-language"] ?? "");
+    return acts.code(tree.children.join(""), tree.attributes?.["data-language"] ?? "");
   }
   const element = document.createElement(tree.tag);
   for (const [name, value] of Object.entries(tree.attributes ?? {})) {
     element.setAttribute(name, value);
   }
-  element.append(...tree.children.map((child) => grow(child, drawCode)));
+  element.append(...tree.children.map((child) => grow(child, acts)));
+  if (element instanceof HTMLAnchorElement) {
+    // VS Code itself would open it unasked in a trusted workspace; the extension's way asks about each new site.
+    element.addEventListener("click", (event) => {
+      event.preventDefault();
+      event.stopPropagation();
+      acts.follow(element.href);
+    });
+  }
   return tree.tag === "table" ? scrolling(element) : element;
 }
 
@@ -26,7 +38,7 @@ export class Growing {
 
   constructor(
     private readonly parent: HTMLElement,
-    private readonly drawCode: DrawCode,
+    private readonly acts: Acts,
   ) {}
 
   show(trees: readonly Tree[]): void {
@@ -39,7 +51,7 @@ export class Growing {
       this.parent.removeChild(node);
     }
     for (let at = same; at < keys.length; at += 1) {
-      const node = this.parent.appendChild(grow(trees[at]!, this.drawCode));
+      const node = this.parent.appendChild(grow(trees[at]!, this.acts));
       this.shown.push({ key: keys[at]!, node });
     }
   }

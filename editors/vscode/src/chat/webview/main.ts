@@ -140,7 +140,7 @@ function showChips(labels: readonly string[]): void {
 
 function showHeader(header: Header): void {
   variant.textContent = visible(header.variant || "no variant");
-  made.textContent = visible(header.made);
+  made.textContent = made.title = visible(header.made);
   trouble.textContent = visible(header.trouble);
   trouble.hidden = !header.trouble;
 }

@@ -1,0 +1,25 @@
+// VS Code's Restricted Mode: the person's own default variant runs, not the workspace's; with trust given, that one does.
+import assert from "node:assert/strict";
+import { existsSync, rmSync } from "node:fs";
+import { picture, settings, withPage } from "./page.mjs";
+import { openFile, runCommand, tooltip, untilGhost, untilStatus } from "./workbench.mjs";
+
+await withPage(async (page) => {
+  await page.getByRole("button", { name: /No, I don.t trust/i }).click();
+  await openFile(page, "ledger.py");
+  await untilStatus(page, /default: (warm|cold)/);
+  await page.keyboard.type("\n\ndef transfer(");
+  assert((await untilGhost(page)).length > 0);
+  const about = await tooltip(page);
+  assert.match(about, /Restricted Mode/);
+  assert.match(about, /Adapters\s*none/);
+  await picture(page, "restricted");
+  assert(!existsSync(settings.mark), "the workspace's own command was run");
+  rmSync(settings.trap);
+  await runCommand(page, "Manage Workspace Trust");
+  await page.locator(".workspace-trust-editor").getByRole("button", { name: "Trust", exact: true }).first().click();
+  await page.locator('.tab[data-resource-name="ledger.py"]').click();
+  await untilStatus(page, /acme: (warm|cold)/);
+  assert.doesNotMatch(await tooltip(page), /Restricted Mode/);
+});
+console.log("null");

@@ -1,0 +1,29 @@
+// Two windows on one workspace: a switch in one is seen in the other, and both answer.
+import assert from "node:assert/strict";
+import { picture, settings, withPage } from "./page.mjs";
+import { openFile, switchTo, untilGhost, untilStatus } from "./workbench.mjs";
+
+await withPage(async (one) => {
+  const two = await one.context().newPage();
+  await two.goto(settings.url);
+  for (const page of [one, two]) {
+    await page.bringToFront();
+    await openFile(page, "ledger.py");
+    await untilStatus(page, /acme: (warm|cold)/);
+  }
+  await one.bringToFront();
+  await switchTo(one, "base");
+  await untilStatus(two, /base: (warm|cold)/);
+  const ghosts = [];
+  for (const page of [one, two]) {
+    await page.bringToFront();
+    await openFile(page, "ledger.py");
+    await page.keyboard.type("\n\ndef transfer(");
+    ghosts.push(await untilGhost(page));
+  }
+  assert.equal(ghosts[0], ghosts[1]);
+  await picture(two, "second-window");
+  await switchTo(two, "acme");
+  await untilStatus(one, /acme: (warm|cold)/);
+});
+console.log("null");

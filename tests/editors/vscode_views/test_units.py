@@ -1,0 +1,41 @@
+"""The parts of the views that need no editor, by Node's own test runner: the tests of `units/`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+from vscode_tools import Extension, Tools
+
+pytestmark = [pytest.mark.slow]
+
+_UNITS: Final = Path(__file__).parent / "units"
+_NAMES: Final = [
+    name
+    for path in sorted(_UNITS.glob("*.ts"))
+    for name in re.findall(r'^test\("(.*)", ', path.read_text("utf-8"), re.M)
+]
+
+
+@pytest.fixture(scope="module")
+def lines(tools: Tools, extension: Extension, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What Node said of each test, by its name; all are bundled with the extension's own tools and run once."""
+    folder = tmp_path_factory.mktemp("units")
+    modules = next(parent / "node_modules" for parent in extension.folder.parents if (parent / "node_modules").is_dir())
+    env = {**os.environ, "NODE_PATH": str(modules), "PATH": f"{tools.node.parent}{os.pathsep}{os.environ['PATH']}"}
+    bundle = [str(modules / ".bin" / "esbuild"), *map(str, sorted(_UNITS.glob("*.ts"))), f"--outdir={folder}"]
+    bundle += ["--bundle", "--platform=node", "--format=cjs", "--log-level=warning"]
+    subprocess.run(bundle, env=env, check=True, timeout=60)
+    command = [str(tools.node), "--test", "--test-reporter=tap", *map(str, sorted(folder.glob("*.js")))]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
+    said = re.split(r"^\s*(not ok|ok) \d+ - (.*)$", done.stdout, flags=re.M)
+    return {name: f"{outcome}{more}" for outcome, name, more in zip(said[1::3], said[2::3], said[3::3], strict=True)}
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_unit(lines: dict[str, str], name: str) -> None:
+    assert re.match(r"ok\b", lines[name]), lines[name]
