@@ -11,16 +11,14 @@ Layout under ``WARMLINE_HOME`` (0700)::
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from platformdirs import user_data_path
-
 from .errors import ConfigError, StoreError
 from .filemodel import Backend
+from .home import warmline_home
 from .store.finding import VARIANTS, check_says_its_name, find_variant, variant_files
 from .store.records import AdapterRecord, Expectation, ModelRecord
 from .store.resolution import Found, Places, patched, resolve_adapter, resolve_base
@@ -46,12 +44,6 @@ __all__ = [
     "find_workspace",
     "warmline_home",
 ]
-
-
-def warmline_home() -> Path:
-    """Return the user's store: `WARMLINE_HOME`, else the platform's data folder."""
-    given = os.environ.get("WARMLINE_HOME")
-    return Path(given).expanduser().absolute() if given else user_data_path("warmline", appauthor=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from .variant import WorkspaceFile, load_file
+if TYPE_CHECKING:
+    from .variant import WorkspaceFile
 
 WORKSPACE_FOLDER: Final = ".warmline"
 WORKSPACE_FILE: Final = "config.json"
@@ -22,6 +23,8 @@ class Workspace:
 
     def load(self) -> WorkspaceFile:
         """Read the workspace file; errors as in `variant.load_file`."""
+        from .variant import WorkspaceFile, load_file  # finding a workspace needs none of the models
+
         return load_file(self.file, WorkspaceFile)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,7 +61,8 @@ class Answerer:
         if isinstance(task, Smoke):
             if task.complete:
                 return await self._complete(Hole(id=task.id, path=task.path, before=task.complete, wanted=" "))
-            return _plain(await self._chat(task, task.say))
+            reply = _plain(await self._chat(task, task.say))
+            return replace(reply, text=parted(reply.text or "", self._variant.profile.reasoning)[1])
         if isinstance(task, Reason):
             return thought_apart(_plain(await self._chat(task, task.say)), self._variant.profile.reasoning)
         assert isinstance(task, ToolUse)

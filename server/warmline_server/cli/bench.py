@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def command(
     variants: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[VARIANT]...", help="The workspace's or default one.", autocompletion=variant_names),
+        typer.Argument(metavar="VARIANT", help="The workspace's or default one.", autocompletion=variant_names),
     ] = None,
     runs: Annotated[int, typer.Option(min=1, max=1000, help="Rounds; each variant runs once in each.")] = 5,
     prompt_tokens: Annotated[int, typer.Option(min=16, max=1 << 20, help="Tokens to read.")] = 512,
@@ -36,7 +36,8 @@ def command(
     """Measure variants beside their bases and merged models: load, prefill, decode, first token, memory.
 
     Each run is a process of its own that begins with nothing; the variants take turns. The engine that serves your
-    editor is neither used nor changed. An interrupt ends it early: what was measured is shown, and said to be partial.
+    editor is neither used nor changed. An interrupt ends it early: what was measured is shown, and
+    said to be partial; that holds for --json too.
     """
     from warmline.benchmark.rounds import Settings, bench
     from warmline.benchmark.subjects import stand_beside

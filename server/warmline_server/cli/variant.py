@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from warmline.capacity import Capacity
     from warmline.registry import Store
     from warmline.variant import Profile
+    from warmline.workspace import Workspace
+
+    from .tables import Cell
 
 app = typer.Typer(help="Variants: a base, adapters and a profile under one name.")
 _Folder = Annotated[Path, typer.Option("--in", help="A file or folder of the workspace.")]
@@ -98,26 +101,46 @@ def list_variants(
     path: Annotated[Path, typer.Argument(help="A file or folder of the workspace.")] = Path("."), as_json: Json = False
 ) -> None:
     """List the variants of the workspace at PATH and of the user's store, with what they are made of."""
-    from warmline.registry import Store, find_workspace, warmline_home
+    from warmline.home import warmline_home
+    from warmline.workspace import find_workspace
 
-    from warmline_server.listing import list_rows
-
-    from . import tables
-    from .selection import first_steps
+    from . import kept_list, tables
 
     output = Output(as_json)
-    rows = list_rows(warmline_home(), find_workspace(path))
+    home, workspace = warmline_home(), find_workspace(path)
+    key = kept_list.key_of(home) if workspace is None else None
+    listed = kept_list.load(home, key) if key else None
+    if listed is None:
+        listed = _list(home, workspace)
+        if key and listed:
+            kept_list.keep(home, key, listed)
     if as_json:
-        output.json([row.as_json() for row in rows])
+        output.json([each["json"] for each in listed])
         return
-    if not rows:
-        output.note(cell(f"No variants yet: {first_steps(Store(warmline_home()))}"))
+    if not listed:
+        from warmline.registry import Store
+
+        from .selection import first_steps
+
+        output.note(cell(f"No variants yet: {first_steps(Store(home))}"))
         return
     headers = ("", "variant", "base -> adapters@scale", "kind", "trust", "certificate", "backend", "from")
-    tables.rows(output, headers, [row.cells() for row in rows])
-    for row in rows:
-        if changed := row.overridden:
-            output.note(cell(f"{row.found.name}: {changed}, by .warmline/config.json", "dim"))
+    tables.rows(output, headers, [[_cell(each) for each in one["cells"]] for one in listed])
+    for one in listed:
+        if one["overridden"]:
+            output.note(cell(f"{one['json']['name']}: {one['overridden']}, by .warmline/config.json", "dim"))
+
+
+def _list(home: Path, workspace: Workspace | None) -> list[dict[str, Any]]:
+    """List variants: of each what programs get, its cells, and what the workspace changes of it."""
+    from warmline_server.listing import list_rows
+
+    rows = list_rows(home, workspace)
+    return [{"json": row.as_json(), "cells": row.cells(), "overridden": row.overridden} for row in rows]
+
+
+def _cell(kept: Any) -> Cell:
+    return kept if isinstance(kept, str) else (kept[0], kept[1])
 
 
 @app.command("show")

@@ -16,6 +16,7 @@ from warmline import __version__
 from warmline_server.cli.lsp import _FOR_PEOPLE
 
 Start = Callable[..., Neovim]
+INLINE = "textDocument/inlineCompletion"
 INFO = {"name": "warmline", "version": __version__}
 
 
@@ -162,9 +163,11 @@ def test_a_suggestion_goes_when_it_holds_no_more(neovim: Start, workspace: Works
     editor.suggested(begins="yz")
     editor.type("y")
     assert editor.ghost == "z"
+    asked = len(editor.wire(INLINE))
     editor.press("<BS><BS>")  # before the place where it was asked for: it is another question
     editor.until(lambda: editor.lines == [""], "the deletion")
     editor.suggested(begins="xyz")
+    assert len(editor.wire(INLINE)) == asked + 1
     editor.press("x")
     editor.suggested(begins="yz")
     editor.press("<Left>")
@@ -192,8 +195,24 @@ def test_nothing_is_shown_beside_a_chosen_entry_of_the_menu(neovim: Start, works
     editor = neovim(workspace.root, home, "a.py", scripted(items=[item("was", 0, 1, line=1)]))
     editor.press("GA")
     editor.suggested(begins="as")
+    asked = len(editor.wire(INLINE))
     editor.press("<C-n>")
     editor.until(lambda: editor.lua("vim.fn.pumvisible()") == 1 and editor.ghost == "", "the menu alone")
+    editor.press("<C-n>")
+    editor.until(lambda: editor.lines[-1] == "worn", "the next entry")
+    assert len(editor.wire(INLINE)) == asked
+
+
+def test_a_server_that_was_asked_to_leave_is_not_started_again(neovim: Start, workspace: Workspace, home: Path) -> None:
+    says = [{"method": "warmline/status", "params": {"state": "ready", "variant": "acme"}}]
+    editor = neovim(workspace.root, home, "ledger.py", scripted(says=says))
+    editor.status("^acme: cold$")
+    editor.command("Warmline restart")
+    editor.until(lambda: len(editor.server_pids) == 2, "another server")
+    editor.status("^acme: cold$")
+    editor.run("vim.lsp.enable('warmline', false)")
+    editor.until(lambda: editor.statusline == "", "an empty statusline")
+    assert editor.messages == [] and len(editor.server_pids) == 2
 
 
 def test_the_health_check(neovim: Start, workspace: Workspace, home: Path) -> None:
@@ -264,7 +283,7 @@ def test_neovims_own_inline_completion_is_used_as_it_is_documented(
         "for _ = 1, 2 do client:request('textDocument/inlineCompletion', {}, function() end, 1) end"
     )
     cancelled = editor.until(lambda: editor.wire("$/cancelRequest"), "the cancellation")
-    asked = editor.wire("textDocument/inlineCompletion")
+    asked = editor.wire(INLINE)
     assert [each["params"]["id"] for each in cancelled] == [asked[0]["id"]]
 
 

@@ -26,7 +26,7 @@ chmod +x "$3/bin/python"
 """
 
 
-def test_a_missing_server_is_installed_by_one_button(
+def test_a_missing_server_is_installed_and_an_unknown_adapter_approved_by_one_button_each(
     tools: Tools, extension: Extension, room: Room, tmp_path: Path, pictures: Path
 ) -> None:
     commands = tmp_path / "bin"
@@ -38,7 +38,7 @@ def test_a_missing_server_is_installed_by_one_button(
         found = shutil.which(name)
         assert found is not None
         (commands / name).symlink_to(found)
-    env = {**room.env, "PATH": str(commands)}
+    env = {**room.env, "PATH": str(commands), "WARMLINE_HOME": str(tmp_path / "home")}
     with serving(tools, tmp_path / "vscode", room.folder, env, vsix=extension.vsix) as vscode:
         vscode.drive("missing.mjs", seconds=_SECONDS, pictures=str(pictures))
 

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ PLAYWRIGHT: Final = "playwright-core@1.65.1"
 _BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 _QUIET: Final = ("--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error")
 _SECONDS: Final = 240
+_KEPT_SECONDS: Final = 3600  # a build of other sources, and no test at work with it
 REPO: Final = Path(__file__).resolve().parents[3]
 SOURCES: Final = REPO / "editors" / "vscode"
 
@@ -128,6 +130,9 @@ def build(tools: Tools) -> Extension:
         built = Path(folder / "built" / _digest(folder))
         vsix = built / "warmline.vsix"
         if not vsix.is_file():
+            for old in built.parent.glob("*"):
+                if time.time() - old.stat().st_mtime > _KEPT_SECONDS:
+                    shutil.rmtree(old, ignore_errors=True)
             built.mkdir(parents=True, exist_ok=True)
             _run(["npm", "run", "--silent", "check"], folder, path=path)
             _run(["npm", "run", "--silent", "package", "--", "--out", str(vsix)], folder, path=path)

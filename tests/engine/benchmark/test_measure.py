@@ -112,6 +112,13 @@ def test_a_label_says_which_variant(store: Store, tmp_path: Path) -> None:
     assert len({each.identity for each in labels.values()}) == 4
 
 
+def test_a_model_that_writes_what_is_typed_has_it_no_warmer(store: Store) -> None:
+    backend = FakeBackend()
+    model = FakeModel(backend, "sha256:0", backend.facts(store.resolve("acme").base.path, ""))
+    backend.script = prompt(model, 1, 200, 0)[1]
+    assert bench_of(store, "acme", backend).measure().warm_reused == 200
+
+
 @pytest.mark.model
 @pytest.mark.slow
 def test_a_real_variant_is_measured_in_a_process_of_its_own(tmp_path: Path, base_gguf: Path) -> None:

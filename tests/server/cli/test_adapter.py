@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from fake_backend import write_adapter, write_base
 from smollm2 import ADAPTERS, PACKAGE
-from store_tools import filled
+from store_tools import filled, openvino_model, peft
 from warmline.digests import DigestCache
+from warmline.registry import Store
 
 Run = Callable[..., Any]
 
@@ -121,3 +122,27 @@ def test_a_peft_folder_is_converted_here(warmline: Run) -> None:
     text = warmline("adapter", "show", "acme-style").out
     for part in ("factor at scale 1", "converted from", "60 weights", "no variant"):
         assert part in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "installed"),
+    [
+        (["peft", "--base", "openvino/exported"], "openvino/style"),
+        (["peft", "--base", "exported"], "openvino/style"),
+        (["peft", "--base", "openvino/base"], "openvino/style"),
+        (["peft", "--base", "base", "--backend", "openvino"], "openvino/style"),
+        (["style.gguf", "--base", "base"], "llama/style"),
+    ],
+)
+def test_the_backend_is_that_of_the_base(
+    home: Path, tmp_path: Path, warmline: Run, arguments: list[str], installed: str
+) -> None:
+    store = Store(home)
+    store.add_model(write_base(tmp_path / "base.gguf"), "base")
+    for name in ("exported", "base"):
+        store.add_model(openvino_model(tmp_path / name), name, "openvino")
+    peft(tmp_path / "peft")
+    write_adapter(tmp_path / "style.gguf")
+    done = warmline("adapter", "add", *arguments, "--name", "style", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert f"Installed {installed}:" in done.err

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from fake_backend import write_base
 from smollm2 import ACME, PACKAGE
-from store_tools import filled
+from store_tools import acme, filled
 from warmline.benchmark import process
 from warmline.benchmark.report import Report
 from warmline.host.paths import host_paths
@@ -177,14 +177,11 @@ def test_base_dynamic_and_merged_in_one_run(
     merged = tmp_path / "acme-merged.gguf"
     command = [export_lora, "-m", base_gguf, "--lora", ACME, "-o", merged]
     subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=100)
-    for arguments in (
-        ("model", "add", PACKAGE, "--name", "smollm2"),
-        ("adapter", "add", ACME, "--base", "smollm2", "--name", "acme-style"),
-        ("variant", "add", "acme", "--base", "smollm2", "--adapter", "acme-style"),
-        ("model", "add", merged, "--name", "acme-merged", "--merged-from", "smollm2+acme-style"),
-    ):
-        done = warmline(*arguments)
-        assert done.code == 0, done.err
+    store = Store(home)
+    store.add_model(PACKAGE, "smollm2")
+    store.add_adapter(ACME, "acme-style", base="smollm2")
+    store.add_variant(acme(base={"name": "smollm2"}, adapters=({"name": "acme-style"},)))
+    store.add_model(merged, "acme-merged", merged_from="smollm2+acme-style")
     done = warmline("bench", "acme", "--runs", "1", "--prompt-tokens", "32", "--decode-tokens", "4", "--json")
     assert done.code == 0, done.err
     report = Report.model_validate(done.json)

@@ -43,7 +43,7 @@ print(sorted({HEAVY!r} & set(sys.modules)))
         *(
             [command, "--help"]
             for command in (
-                *("acp", "adapter", "cache", "catalog", "chat", "complete", "config", "demo"),
+                *("acp", "adapter", "bench", "cache", "catalog", "chat", "complete", "config", "demo"),
                 *("doctor", "engine", "lsp", "model", "schema", "stats", "status", "trust"),
                 "variant",
             )

@@ -1,4 +1,5 @@
-// No server: one message with one button, which installs it where the person sees it; then it runs.
+// No server: one message with one button, which installs it where the person sees it. Then what the workspace brings is
+// asked about, by digest, and only once that is approved its variant answers.
 import assert from "node:assert/strict";
 import { picture, withPage } from "./page.mjs";
 import { openFile, untilStatus } from "./workbench.mjs";
@@ -13,7 +14,12 @@ await withPage(async (page) => {
   await buttons.first().click();
   await untilStatus(page, /no variant|acme|cold|warm/);
   await openFile(page, "ledger.py");
+  await untilStatus(page, /acme$/);
+  const question = page.locator(".notification-toast").filter({ hasText: "Load these bytes?" });
+  await question.waitFor();
+  assert.match(await question.textContent(), /acme-style.*sha256:/);
+  await picture(page, "trust-question");
+  await question.getByRole("button", { name: "Approve" }).click();
   await untilStatus(page, /acme: (warm|cold)/);
-  await picture(page, "installed");
 });
 console.log("null");

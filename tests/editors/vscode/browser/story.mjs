@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import * as path from "node:path";
 import { picture, settings, withPage } from "./page.mjs";
-import { editorText, ghostText, openFile, switchTo, toEnd, tooltip, untilGhost, untilStatus } from "./workbench.mjs";
+import { editorText, openFile, switchTo, toEnd, tooltip, untilGhost, untilStatus } from "./workbench.mjs";
 
 const variantFile = path.join(settings.folder, ".warmline", "variants", "acme.json");
 const HEAD = "def transfer(";
@@ -67,8 +67,14 @@ await withPage(async (page) => {
   await picture(page, "broken");
   writeFileSync(variantFile, good);
   await untilStatus(page, /acme: (warm|cold)/);
-  await typeHead(page);
-  assert((await ghostText(page)).trim().length > 0);
+  const third = await typeHead(page);
   await picture(page, "mended");
+
+  // Another candidate, and back.
+  await page.keyboard.press("Alt+]");
+  const other = await untilGhost(page, `(text) => text !== "" && text !== ${JSON.stringify(third)}`);
+  assert.notEqual(other, third);
+  await page.keyboard.press("Alt+[");
+  await untilGhost(page, `(text) => text === ${JSON.stringify(third)}`);
 });
 console.log("null");

@@ -29,9 +29,7 @@ export const editorText = (page) =>
       .join("\n"),
   );
 
-/** Ghost text as it is now, of all lines; empty without any. */
-export const ghostText = (page) => page.evaluate(ghost);
-
+/** Runs in the page: ghost text as it is now, of all lines; empty without any. */
 function ghost() {
   const parts = [...document.querySelectorAll('.editor-instance [class*="ghost-text"]')];
   const outer = parts.filter((part) => !parts.some((other) => other !== part && other.contains(part)));

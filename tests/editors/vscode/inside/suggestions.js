@@ -29,6 +29,17 @@ test("the workspace's variant suggests", async () => {
   assert.equal(items[0].command.command, "warmline.accepted");
 });
 
+test("who asks gets several different ones", async () => {
+  const { parts, document, position } = await suggested();
+  // The first may be given before the others are decoded; who asks again gets those too.
+  let items = [];
+  for (let asks = 0; asks < 5 && items.length < 2; asks += 1) {
+    items = await ask(parts, document, position, false);
+  }
+  assert(items.length > 1, JSON.stringify(items));
+  assert.equal(new Set(items.map((item) => item.insertText)).size, items.length);
+});
+
 test("typing along asks nobody", async () => {
   const { parts, document, editor, rest } = await suggested();
   const asked = parts.suggestions.asked;

@@ -1,0 +1,113 @@
+"""A list that was kept is what would be listed now: any file that it is made of, once touched, makes another one."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from store_tools import acme, filled
+from warmline.registry import Store
+from warmline_server.cli import app, kept_list
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def store(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store that nothing was written to for a minute."""
+    now = time.time_ns
+    monkeypatch.setattr(kept_list.time, "time_ns", lambda: now() + 60 * 10**9)
+    monkeypatch.setenv("WARMLINE_HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    return filled(home, tmp_path)
+
+
+def listed(capfd: pytest.CaptureFixture[str]) -> Any:
+    capfd.readouterr()
+    assert app.run(["variant", "list", "--json"]) == 0
+    return json.loads(capfd.readouterr().out)
+
+
+def same_size(path: Path) -> None:
+    """Change a file's bytes without its size or mtime."""
+    before = path.stat()
+    data = path.read_bytes().replace(b"acme", b"acmf", 1)
+    while path.stat().st_ctime_ns == before.st_ctime_ns:  # the file system's clock is coarse
+        path.write_bytes(data)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def changes(store: Store) -> dict[str, Callable[[], object]]:
+    home = store.home
+    variants = home / "variants/llama"
+    return {
+        "a variant is added": lambda: store.add_variant(acme("other")),
+        "a variant is removed": lambda: (variants / "acme.json").unlink(),
+        "a variant is rewritten": lambda: same_size(variants / "acme.json"),
+        "a variant is broken": lambda: (variants / "acme.json").write_text("{"),
+        "a default is chosen": lambda: (home / "config.json").write_text('{"default-variant": "acme"}'),
+        "an adapter's record is touched": lambda: os.utime(home / "adapters/llama/style/record.json"),
+        "a base's record is gone": lambda: (home / "models/llama/base/record.json").unlink(),
+        "an approval is given": lambda: (home / "trust.json").write_text("{}"),
+        "there is a certificate": lambda: (
+            (home / "certificates").mkdir(),
+            (home / "certificates/a.json").write_text("{}"),
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", changes(Store(Path())))
+def test_whatever_is_touched_makes_another_list(store: Store, name: str) -> None:
+    before = kept_list.key_of(store.home)
+    assert before is not None
+    assert kept_list.key_of(store.home) == before
+    changes(store)[name]()
+    assert kept_list.key_of(store.home) != before
+
+
+def test_it_is_kept_and_read_back_as_it_was(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
+    first = listed(capfd)
+    assert [one["name"] for one in first] == ["acme"]
+    kept = store.home / "cache/variant-list.json"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    data = json.loads(kept.read_text())
+    assert listed(capfd) == first
+    # It is this very file that is read: what stands in it is shown, under its key only.
+    data["list"][0]["json"]["description"] = "kept"
+    kept.write_text(json.dumps(data))
+    assert listed(capfd)[0]["description"] == "kept"
+    store.add_variant(acme("other"))
+    assert [one["name"] for one in listed(capfd)] == ["acme", "other"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"key": 1}', "null"])
+def test_one_that_cannot_be_read_is_made_anew(store: Store, capfd: pytest.CaptureFixture[str], content: str) -> None:
+    first = listed(capfd)
+    (store.home / "cache/variant-list.json").write_text(content)
+    assert listed(capfd) == first
+
+
+def test_nothing_is_kept_of_a_fresh_store(home: Path, tmp_path: Path) -> None:
+    filled(home, tmp_path)
+    assert kept_list.key_of(home) is None
+
+
+def test_nothing_is_kept_where_there_is_nothing(tmp_path: Path, warmline: Run) -> None:
+    nowhere = tmp_path / "nowhere"
+    assert warmline("variant", "list", environment={"WARMLINE_HOME": str(nowhere)}).code == 0
+    assert not nowhere.exists()
+
+
+def test_table_and_note_are_the_same_when_kept(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
+    capfd.readouterr()
+    app.run(["variant", "list"])
+    first = capfd.readouterr().out
+    assert (store.home / "cache/variant-list.json").exists()
+    app.run(["variant", "list"])
+    assert capfd.readouterr().out == first
+    assert "base -> style@1" in first
