@@ -1,8 +1,9 @@
 """Whether an imported base predicts what llama.cpp predicts from the same GGUF: teacher-forced, on code.
 
     python bench/agreement.py [--texts 5] [--tokens 400] [--json]
+    python bench/agreement.py --sample 12 [--seed 2026]     # modules of the standard library, drawn by chance
 
-Each text of tests/cases/agreement.json is fed token by token; counted is how often the likeliest next token is the
+Each text of tests/cases/agreement.json, or each module that was drawn, without its docstrings and comments, is fed token by token; counted is how often the likeliest next token is the
 same, and how well the text is predicted (cross-entropy, nats a token). Rows are the import's forms, and what GenAI's
 reader gives without repair; each under the precise plugin settings (INFERENCE_PRECISION_HINT=f32,
 DYNAMIC_QUANTIZATION_GROUP_SIZE=0, KV_CACHE_PRECISION=f16) and under the plugin's defaults. The peers are llama.cpp on
@@ -15,9 +16,12 @@ Target: `exact` under the precise settings differs from llama.cpp on the GGUF fo
 from __future__ import annotations
 
 import argparse
+import ast
 import ctypes
 import json
+import random
 import sys
+import sysconfig
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,6 +41,7 @@ from warmline.importing.process import import_gguf
 
 LIMIT = 0.03
 TEXTS = Path(__file__).resolve().parents[1] / "tests/cases/agreement.json"
+_CHARACTERS = 6000  # of each module that is drawn: more than enough tokens
 SETTINGS: dict[str, dict[str, str]] = {
     "precise": {
         "INFERENCE_PRECISION_HINT": "f32",
@@ -150,6 +155,22 @@ def measured(texts: list[str], count: int) -> list[Row]:
     return rows
 
 
+def drawn(count: int, seed: int) -> list[str]:
+    """Give the code of modules of the standard library: what is said about it in prose is left out."""
+    library = Path(sysconfig.get_paths()["stdlib"])
+    modules = sorted(path for path in library.glob("*.py") if path.stat().st_size > 8000)
+    return [_code(path.read_text("utf-8")) for path in random.Random(seed).sample(modules, count)]
+
+
+def _code(source: str) -> str:
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if documented and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)[:_CHARACTERS]
+
+
 def target_of(rows: list[Row]) -> Target:
     exact = next(row for row in rows if (row.model, row.settings) == ("exact", "precise"))
     return Target("exact, precise: tokens that differ from llama.cpp", round(1 - exact.same_as_gguf, 4), LIMIT)
@@ -169,13 +190,17 @@ def show(report: dict[str, Any], rows: list[Row], console: Console) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", type=int, default=5)
+    parser.add_argument("--sample", type=int, help="in their place so many modules of the standard library")
+    parser.add_argument("--seed", type=int, default=2026, help="draws them (2026)")
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     surroundings = Surroundings()
-    rows = measured(json.loads(TEXTS.read_text("utf-8"))[: options.texts], options.tokens)
+    handed = json.loads(TEXTS.read_text("utf-8"))[: options.texts]
+    texts = drawn(options.sample, options.seed) if options.sample else handed
+    rows = measured(texts, options.tokens)
     target = target_of(rows)
-    report = {"texts": options.texts, "tokens": options.tokens, **surroundings.as_json()}
+    report = {"texts": len(texts), "tokens": options.tokens, **surroundings.as_json()}
     if options.json:
         print(json.dumps({**report, "rows": [asdict(row) for row in rows], "targets": [target.as_json()]}))
     else:
