@@ -3,12 +3,12 @@
     python bench/agreement.py [--texts 5] [--tokens 400] [--json]
     python bench/agreement.py --sample 12 [--seed 2026]     # modules of the standard library, drawn by chance
 
-Each text of tests/cases/agreement.json, or each module that was drawn, without its docstrings and comments, is fed token by token; counted is how often the likeliest next token is the
-same, and how well the text is predicted (cross-entropy, nats a token). Rows are the import's forms, and what GenAI's
-reader gives without repair; each under the precise plugin settings (INFERENCE_PRECISION_HINT=f32,
-DYNAMIC_QUANTIZATION_GROUP_SIZE=0, KV_CACHE_PRECISION=f16) and under the plugin's defaults. The peers are llama.cpp on
-the GGUF, and llama.cpp on the same weights written as float32: there it does not round activations to 8 bits, so
-what is left is the import's own doing.
+Each text of tests/cases/agreement.json, or each module that was drawn, without its docstrings and comments, is fed
+token by token; counted is how often the likeliest next token is the same, and how well the text is predicted
+(cross-entropy, nats a token). Rows are the import's forms, and what GenAI's reader gives without repair; each under the
+precise plugin settings (INFERENCE_PRECISION_HINT=f32, DYNAMIC_QUANTIZATION_GROUP_SIZE=0, KV_CACHE_PRECISION=f16) and
+under the plugin's defaults. The peers are llama.cpp on the GGUF, and llama.cpp on the same weights written as float32:
+there it does not round activations to 8 bits, so what is left is the import's own doing.
 
 Target: `exact` under the precise settings differs from llama.cpp on the GGUF for at most 3 % of the tokens.
 """
