@@ -210,10 +210,12 @@ def make_neovim(folder: Path, nvim: Path) -> None:
         editor.wait("the language server", lambda screen: "def transfer(" in screen and "warmline acme:" in screen)
         editor.press("G", "A")
         editor.wait("a suggestion", _suggested)
-        # The picture shows the usual case, not the first request after the start: somebody comes back to the place.
-        editor.press("Escape")
+        # The picture shows the usual case, not the first request after the start: somebody goes on, and comes back.
+        editor.press("Tab")
+        editor.wait("a warm request", _warm)
+        editor.press("Escape", ":edit!", "Enter")
         editor.wait("the suggestion to go", lambda screen: not _suggested(screen))
-        editor.press("A")
+        editor.press("G", "A")
         editor.wait("a warm suggestion", lambda screen: _suggested(screen) and _warm(screen))
         draw(editor.lines(cursor=True), editor.columns, "neovim", "Neovim: ledger.py", folder)
         editor.press("Escape")

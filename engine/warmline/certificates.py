@@ -91,14 +91,14 @@ class Standing:
 NONE: Final = Standing("none")
 
 
-def issue(report: Report, status: VariantStatus, variant: ResolvedVariant, digests: DigestCache) -> Certificate:
+def issue(report: Report, status: VariantStatus, variant: ResolvedVariant) -> Certificate:
     """Make a certificate of what an evaluation found; `status` is the variant as it was evaluated."""
     suites = tuple(suite.model_copy(update={"rows": ()}) for suite in report.suites)
     return Certificate(
         variant=report.variant,
         against=report.against,
         identity_fields=status.identity_fields,
-        subject=subject_of(variant, digests),
+        subject=_subject(variant, status.base.digest, [each.digest for each in status.adapters]),
         claims=variant.profile.claims,
         made_at=report.made_at,
         machine=report.machine,
@@ -123,15 +123,19 @@ def subject_of(variant: ResolvedVariant, digests: DigestCache) -> Fields:
     Digests are of the bytes that are there now: known ones are taken from the cache, which a changed file is not in; an
     adapter is hashed. Of a base that would have to be hashed the value is empty, which no certificate has.
     """
+    adapters = [_digest(each.path, each.digest, digests, small=_ADAPTER) for each in variant.adapters]
+    return _subject(variant, _digest(variant.base.path, variant.base.digest, digests), adapters)
+
+
+def _subject(variant: ResolvedVariant, base: str, adapters: Sequence[str]) -> Fields:
     rows = [
         ("backend.name", variant.backend),
         ("backend.package", _package(variant.backend)),
-        ("base.digest", _digest(variant.base.path, variant.base.digest, digests)),
-        ("adapters", str(len(variant.adapters))),
+        ("base.digest", base),
+        ("adapters", str(len(adapters))),
     ]
-    for index, adapter in enumerate(variant.adapters):
-        found = _digest(adapter.path, adapter.digest, digests, small=_ADAPTER)
-        rows += [(f"adapters[{index}].digest", found), (f"adapters[{index}].scale", exact_decimal(adapter.scale))]
+    for index, (adapter, digest) in enumerate(zip(variant.adapters, adapters, strict=True)):
+        rows += [(f"adapters[{index}].digest", digest), (f"adapters[{index}].scale", exact_decimal(adapter.scale))]
     return (*rows, *profile_fields(variant.profile))
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from .catalog import Catalog
 from .certificates import Certificate
-from .evaluation.tasks import Header
+from .evaluation.tasks import Header, line_schema
 from .filemodel import FileModel
 from .settings import Settings
 from .store.records import AdapterRecord, ModelRecord
@@ -26,6 +26,8 @@ SCHEMAS: Final[dict[str, type[FileModel]]] = {
 
 def json_schema(kind: str) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a file kind: a key of `SCHEMAS`."""
+    if SCHEMAS[kind] is Header:
+        return as_schema("a line of a warmline suite", line_schema())
     schema = SCHEMAS[kind].model_json_schema(by_alias=True, mode="validation")
     return as_schema(f"warmline {kind} file", schema)
 

@@ -116,7 +116,8 @@ class Row:
             return [mark, name, (what, "red"), "broken", "", "", self.found.backend, where]
         standing = self.trust
         trust: Cell = (standing, "yellow" if _weakness(standing) > 1 else "")
-        certificate: Cell = (self.certificate, _STYLES.get(self.certificate.partition(":")[0], ""))
+        state = self.certificate.partition(":")[0]
+        certificate: Cell = (self.certificate if state == "void" else state, _STYLES.get(state, ""))
         return [mark, name, self.made_of, self.kind, trust, certificate, self.found.backend, where]
 
 

@@ -175,6 +175,23 @@ def source_error(label: str, error: Exception) -> ArtifactError:
     )
 
 
+def read_exactly(read_at: ReadAt, at: int, count: int, label: str, field: str) -> bytes:
+    """Read ``count`` bytes from offset ``at``; ``artifact.unreadable``, of a tensor `field`, where the file ends."""
+    try:
+        data = read_at(at, count)
+    except OSError as error:
+        raise source_error(label, error) from error
+    if len(data) < count:
+        raise ArtifactError(
+            "the file became shorter while it was read",
+            code="artifact.unreadable",
+            file=label,
+            field=field,
+            remedy="Leave the file alone until it is installed, and try again",
+        )
+    return data
+
+
 @contextmanager
 def opened(source: Source, label: str) -> Iterator[tuple[ReadAt, int]]:
     """Give positioned reads over a source, and its size in bytes."""

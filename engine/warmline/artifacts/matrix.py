@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warmline.artifacts.gguf_bytes import ReadAt, shown, source_error
-from warmline.errors import ArtifactError
+from warmline.artifacts.gguf_bytes import ReadAt, read_exactly, shown
 
 CHUNK_BYTES = 512 << 10
 
@@ -48,19 +47,7 @@ class Matrix:
 
     def bytes_at(self, at: int, count: int) -> bytes:
         """Read ``count`` bytes from the matrix's start plus ``at``; ``artifact.unreadable`` where the file ends."""
-        try:
-            data = self.read_at(self.offset + at, count)
-        except OSError as error:
-            raise source_error(self.file, error) from error
-        if len(data) < count:
-            raise ArtifactError(
-                "the file became shorter while it was read",
-                code="artifact.unreadable",
-                file=self.file,
-                field=shown(self.name),
-                remedy="Leave the file alone until it is installed, and try again",
-            )
-        return data
+        return read_exactly(self.read_at, self.offset + at, count, self.file, shown(self.name))
 
     def raw_chunks(self) -> Iterator[bytes]:
         """Give all bytes in order, ignoring where rows end: for one huge row, too."""

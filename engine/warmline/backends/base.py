@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
+from ..errors import BackendError
 from ..identity import ContextIdentity
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ __all__ = [
     "Sampler",
     "Session",
     "Step",
+    "check_prompt",
     "default_threads",
 ]
 
@@ -160,6 +162,18 @@ class ContextConfig:
     def identity(self) -> ContextIdentity:
         """The part of the configuration that belongs to the identity."""
         return ContextIdentity(self.n_ctx, self.type_k, self.type_v, properties=self.properties)
+
+
+def check_prompt(prompt: Sequence[int], n_ctx: int) -> None:
+    """Refuse a prompt that is empty or longer than the context: BackendError ``backend.prompt``."""
+    if not prompt:
+        raise BackendError("the prompt is empty", code="backend.prompt", remedy="Report this: it is our fault")
+    if len(prompt) > n_ctx:
+        raise BackendError(
+            f"the prompt has {len(prompt)} tokens, the context {n_ctx}",
+            code="backend.prompt",
+            remedy="Raise profile.n_ctx",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,7 +273,6 @@ class LlamaModel:
         self._facts = _facts(self._vocabulary, header)
         self._adapters: dict[str, int] = {}
         self._sessions: list[LlamaSession] = []
-        self._effects: dict[tuple[str, float], float] = {}
         self._pieces: dict[int, bytes] = {}
         self._memo: TokenMemo | None = None
         if self._vocabulary.pre_tokenizes:
@@ -335,14 +334,7 @@ class LlamaModel:
         return embed_tokens(self._open_pointer(), tokens)
 
     def probe_effect(self, adapter: AdapterOnDisk) -> float:
-        """See `BaseModelHandle.probe_effect`; measured once per adapter and scale."""
-        key = (adapter.digest, adapter.scale)
-        known = self._effects.get(key)
-        if known is None:
-            known = self._effects[key] = self._measure_effect(adapter)
-        return known
-
-    def _measure_effect(self, adapter: AdapterOnDisk) -> float:
+        """See `BaseModelHandle.probe_effect`."""
         from .base import Abort
 
         prompt = self.tokenize(_PROBE_TEXT)[: _PROBE_CONTEXT - 1] or [0]

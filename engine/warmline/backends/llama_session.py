@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import BackendError
 from ..kv.prefix import common_prefix
-from .base import Abort, Aborted, ContextConfig, Prefill, Step, default_threads, libc
+from .base import Abort, Aborted, ContextConfig, Prefill, Step, check_prompt, default_threads, libc
 from .llama_sampler import LlamaSampler
 from .native import captured_log, last_words, llama
 
@@ -109,14 +109,7 @@ class LlamaSession:
 
     def prefill(self, prompt: Sequence[int], abort: Abort) -> Prefill:
         """See `Session.prefill`."""
-        if not prompt:
-            raise BackendError("the prompt is empty", code="backend.prompt", remedy="Report this: it is our fault")
-        if len(prompt) > self.n_ctx:
-            raise BackendError(
-                f"the prompt has {len(prompt)} tokens, the context {self.n_ctx}",
-                code="backend.prompt",
-                remedy="Raise profile.n_ctx",
-            )
+        check_prompt(prompt, self.n_ctx)
         # The last token is always decoded again: its logits are what is asked for.
         reused = self._keep(min(common_prefix(self._tokens, prompt), len(prompt) - 1))
         return Prefill(reused, self._batches(prompt, reused, abort))

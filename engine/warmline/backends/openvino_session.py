@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BackendError
-from .base import Abort, Aborted, ContextConfig, Prefill, Step
+from .base import Abort, Aborted, ContextConfig, Prefill, Step, check_prompt
 from .openvino_native import genai
 from .openvino_pipeline import BLOCK, CachedPrefixes, WarmPipelines, as_tensor, kv_tokens, plain_config
 
@@ -101,14 +101,7 @@ class OpenVinoSession:
 
     def prefill(self, prompt: Sequence[int], abort: Abort) -> Prefill:
         """See `Session.prefill`; `reused` is an estimate from below (`CachedPrefixes`)."""
-        if not prompt:
-            raise BackendError("the prompt is empty", code="backend.prompt", remedy="Report this: it is our fault")
-        if len(prompt) > self.n_ctx:
-            raise BackendError(
-                f"the prompt has {len(prompt)} tokens, the context {self.n_ctx}",
-                code="backend.prompt",
-                remedy="Raise profile.n_ctx",
-            )
+        check_prompt(prompt, self.n_ctx)
         reused = self._cached.reused(prompt)
         self._tokens = list(prompt[:reused])
         return Prefill(reused, self._batches(prompt, reused, abort))

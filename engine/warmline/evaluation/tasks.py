@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
 from ..filemodel import FileModel, Model, Name
 from ..variant import Claim
@@ -225,3 +225,9 @@ TASK_OF: Final[dict[Kind, type[Task]]] = {
     "tools": ToolUse,
     "reasoning": Reason,
 }
+
+
+def line_schema() -> dict[str, Any]:
+    """Return the JSON Schema of any line of a suite: its header, or a task of a kind that is written."""
+    lines: TypeAdapter[Any] = TypeAdapter(Header | Hole | Style | Smoke | ToolUse | Reason)
+    return lines.json_schema(by_alias=True, mode="validation")

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..artifacts.gguf import TensorInfo
-from ..artifacts.gguf_bytes import ReadAt, source_error
+from ..artifacts.gguf_bytes import ReadAt, read_exactly
 from ..artifacts.openvino_ir import Weight, import_error
 from ..artifacts.proof import peft_rows
-from ..errors import ArtifactError
 
 CHUNK_ELEMENTS: Final = 1 << 21  # 8 MB as float32
 
@@ -52,18 +51,7 @@ class GGUFWeights:
     def _values(self, tensor: TensorInfo, at: int, count: int) -> Floats:
         import gguf
 
-        try:
-            data = self.read_at(tensor.offset + at, count)
-        except OSError as error:
-            raise source_error(self.file, error) from error
-        if len(data) < count:
-            raise ArtifactError(
-                "the file became shorter while it was read",
-                code="artifact.unreadable",
-                file=self.file,
-                field=tensor.name,
-                remedy="Leave the file alone until it is installed, and try again",
-            )
+        data = read_exactly(self.read_at, tensor.offset + at, count, self.file, tensor.name)
         kind = gguf.GGMLQuantizationType[tensor.dtype.upper()]
         try:
             with np.errstate(all="ignore"):  # what overflows is found below

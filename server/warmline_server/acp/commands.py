@@ -12,6 +12,7 @@ from warmline.registry import find_workspace
 from ..characters import escape_invisible
 from ..listing import list_rows
 from ..paths import short_path
+from ..standing import standing
 from .edge import RequestError
 from .live import Live
 from .options import VARIANT, describe_row
@@ -61,7 +62,9 @@ async def status(live: Live, _argument: str) -> str:
         return f"This session can run nothing: {error}"
     engine = await live.engine.status(live.client_id)
     head = live.record.head
-    rows = provenance(described, short_path(live.resolve().file, live.cwd), live.last)
+    variant = live.resolve()
+    certificate = standing(live.home, described, variant.profile)
+    rows = provenance(described, short_path(variant.file, live.cwd), live.last, certificate)
     rows += [
         ("Engine", str(engine.state)),
         ("Used", f"{live.used} of {described.context.n_ctx} tokens"),

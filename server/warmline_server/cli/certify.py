@@ -51,7 +51,6 @@ def command(
     import asyncio
 
     from warmline.certificates import Certificates, issue
-    from warmline.digests import DigestCache
     from warmline.registry import warmline_home
 
     from . import evaluating
@@ -75,7 +74,7 @@ def command(
     if before is not None:
         passed = _compare(output, report, before)
     else:
-        certificate = issue(report, status, chosen, DigestCache(home / "cache" / "digests.json"))
+        certificate = issue(report, status, chosen)
         path = certificates.put(certificate)
         if output_file is not None:
             output_file.write_bytes(certificate.to_json())

@@ -41,14 +41,14 @@ async def hover(ls: WarmlineServer, params: types.HoverParams) -> types.Hover | 
         text = _error(typed, _root(path), markdown)
     else:
         last = session.status.last_of(described.identity)
-        rows = provenance(described, short_path(variant.file, _root(path)), last)
-        rows.append(("Certificate", standing(session.home, described, variant.profile)))
+        certificate = standing(session.home, described, variant.profile)
+        rows = provenance(described, short_path(variant.file, _root(path)), last, certificate)
         text = table(rows) if markdown else listing(rows)
     kind = types.MarkupKind.Markdown if markdown else types.MarkupKind.PlainText
     return types.Hover(types.MarkupContent(kind, text))
 
 
-def provenance(described: VariantStatus, file: str, last: LastReport | None) -> Rows:
+def provenance(described: VariantStatus, file: str, last: LastReport | None, certificate: str) -> Rows:
     """List all that is known of a variant, one row each; `file` is the variant's own."""
     context = f"{described.context.n_ctx} tokens" + (" (clamped to the base's)" if described.context.clamped else "")
     base = described.base
@@ -58,6 +58,7 @@ def provenance(described: VariantStatus, file: str, last: LastReport | None) -> 
     rows: Rows = [
         ("Variant", described.variant),
         ("Identity", short(described.identity)),
+        ("Certificate", certificate),
         ("Base", " · ".join(facts)),
     ]
     for number, adapter in enumerate(described.adapters, start=1):

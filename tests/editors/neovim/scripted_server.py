@@ -1,7 +1,7 @@
-"""A language server that says what it is told to: `scripted_server.py JSON`, with `info`, `says` and `items`.
+"""A language server that says what it is told to: `scripted_server.py JSON`.
 
 `info` is its `serverInfo`; `says` are notifications that it sends once it is initialized; `items` is what it answers
-to each request for inline completions. Without `info` it never answers anything.
+to each request for inline completions, `results` to commands, by name. Without `info` it never answers anything.
 """
 
 from __future__ import annotations
@@ -22,6 +22,15 @@ def send(message: dict[str, Any]) -> None:
     """Send one message."""
     sys.stdout.buffer.write(frame(json.dumps({"jsonrpc": "2.0", **message}).encode()))
     sys.stdout.buffer.flush()
+
+
+def result_of(script: dict[str, Any], message: dict[str, Any]) -> Any:
+    """Give the result of a request."""
+    if message["method"] == "textDocument/inlineCompletion":
+        return script.get("items")
+    if message["method"] == "workspace/executeCommand":
+        return script.get("results", {}).get(message["params"]["command"])
+    return None
 
 
 def main() -> None:
@@ -48,8 +57,7 @@ def main() -> None:
             for each in script.get("says", []):
                 send(each)
         if "id" in message and "method" in message:
-            inline = method == "textDocument/inlineCompletion"
-            send({"id": message["id"], "result": script.get("items") if inline else None})
+            send({"id": message["id"], "result": result_of(script, message)})
 
 
 if __name__ == "__main__":

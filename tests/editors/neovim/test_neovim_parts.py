@@ -161,14 +161,19 @@ def test_a_suggestion_goes_when_it_holds_no_more(neovim: Start, workspace: Works
     editor = neovim(workspace.root, home, "a.py", scripted(items=[item("xyz", 0, 1)]))
     editor.press("A")
     editor.suggested(begins="yz")
-    editor.type("y")
-    assert editor.ghost == "z"
     asked = len(editor.wire(INLINE))
-    editor.press("<BS><BS>")  # before the place where it was asked for: it is another question
-    editor.until(lambda: editor.lines == [""], "the deletion")
-    editor.suggested(begins="xyz")
-    assert len(editor.wire(INLINE)) == asked + 1
-    editor.press("x")
+    editor.type("y")
+    assert editor.ghost == "z" and len(editor.wire(INLINE)) == asked
+    editor.type("q")
+    editor.until(lambda: len(editor.wire(INLINE)) == asked + 1, "another question")
+    assert [each.get("method") for each in editor.wire()][-2:] == ["textDocument/didChange", INLINE]
+    editor.press("<BS>")
+    editor.until(lambda: editor.lines == ["xy"], "the deletion")
+    editor.suggested(begins="z")
+    asked = len(editor.wire(INLINE))
+    editor.press("<BS>")  # before the place where it was asked for: it is another question
+    editor.until(lambda: editor.lines == ["x"], "the deletion")
+    editor.until(lambda: len(editor.wire(INLINE)) == asked + 1, "another question")
     editor.suggested(begins="yz")
     editor.press("<Left>")
     editor.suggested(begins="xyz")
@@ -201,6 +206,41 @@ def test_nothing_is_shown_beside_a_chosen_entry_of_the_menu(neovim: Start, works
     editor.press("<C-n>")
     editor.until(lambda: editor.lines[-1] == "worn", "the next entry")
     assert len(editor.wire(INLINE)) == asked
+
+
+def test_an_edit_is_a_diff_first(neovim: Start, workspace: Workspace, home: Path) -> None:
+    file = workspace.root / "a.py"
+    file.write_text("one\ntwo\nthree\n")
+    span = {"start": {"line": 1, "character": 0}, "end": {"line": 1, "character": 3}}
+    document = {"uri": file.as_uri(), "version": 0}
+    edit = {"documentChanges": [{"textDocument": document, "edits": [{"range": span, "newText": "zwei"}]}]}
+    results = {
+        "warmline.edit": {"edit": edit, "reason": "written", "variant": "acme", "text": ""},
+        "warmline.fix": {"edit": None, "reason": "no-code", "variant": "acme", "text": "Sorry."},
+    }
+    editor = neovim(workspace.root, home, "a.py", scripted(results=results))
+    editor.until(lambda: editor.wire("textDocument/didOpen"), "the server")
+    editor.command("2Warmline edit in German")
+    shown = editor.until(lambda: editor.lines if "+zwei" in editor.lines else [], "the diff")
+    assert "-two" in shown and " three" in shown
+    [asked] = editor.wire("workspace/executeCommand")
+    given = asked["params"]["arguments"][0]
+    assert given == {"uri": file.as_uri(), "range": span, "instruction": "in German"}
+    editor.press("q")
+    editor.until(lambda: editor.lines == ["one", "two", "three"], "the file as it was")
+    editor.command("2Warmline edit in German")
+    editor.until(lambda: "+zwei" in editor.lines, "the diff again")
+    editor.press("<CR>")
+    editor.until(lambda: editor.lines == ["one", "zwei", "three"], "the change")
+    # The edit is for the text as it was: it does not land in another one.
+    editor.command("2Warmline edit in German")
+    editor.until(lambda: "+zweii" in editor.lines, "the diff")
+    editor.run(f"vim.api.nvim_buf_set_lines(vim.fn.bufnr('{file}'), 0, 0, true, {{ 'zero' }})")
+    editor.press("<CR>")
+    editor.said("acme changes nothing: the text was changed meanwhile")
+    assert editor.lines == ["zero", "one", "zwei", "three"]
+    editor.command("2Warmline fix")
+    editor.said("acme changes nothing: its answer holds no code")
 
 
 def test_a_server_that_was_asked_to_leave_is_not_started_again(neovim: Start, workspace: Workspace, home: Path) -> None:

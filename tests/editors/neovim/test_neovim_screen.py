@@ -71,7 +71,7 @@ def test_a_persons_way_on_the_screen(screens: Screens) -> None:
     screens.see("a word of it is taken", r"def transfer\(ledger: Ledger, account_id: str")
     screens.press("Tab", "Escape")
     screens.see("all of it is taken", r"ledger\.py \[\+\]")
-    screens.press("u", "u", ":Warmline variant base", "Enter")
+    screens.press(":edit!", "Enter", ":Warmline variant base", "Enter")
     screens.see("another variant answers", r"base answers here")
     screens.press("G", "A")
     other = screens.see("another suggestion", r"def transfer\(\S[\s\S]*warmline base: (cold|warm)")

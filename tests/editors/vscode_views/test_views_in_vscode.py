@@ -25,7 +25,7 @@ def test_a_chat_with_the_real_model(
     with serving(tools, tmp_path, room.folder, room.env, vsix=extension.vsix) as vscode:
         seen = vscode.drive(str(_BROWSER / "story.mjs"), seconds=_SECONDS, pictures=str(pictures))
     assert seen["exchanges"] == 3
-    for theme in ("dark", "light", "contrast"):
+    for theme in ("light", "contrast", "dark"):
         assert (pictures / f"chat-{theme}.png").stat().st_size > 10_000
 
 

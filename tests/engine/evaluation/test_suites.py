@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 from warmline.errors import EvaluationError
+from warmline.evaluation import reading
 from warmline.evaluation.reading import load_suite, shipped
 from warmline.evaluation.source import sources_of
 from warmline.evaluation.tasks import Hole, Infill
@@ -175,6 +176,11 @@ def test_what_comes_with_warmline_can_be_read_and_certifies_something(name: str,
 def test_the_schema_says_what_a_suite_is(tmp_path: Path) -> None:
     assert {"suite", "certificate"} <= set(SCHEMAS)
     schema = json_schema("suite")
-    jsonschema.validate(HEADER, schema)
+    for name in shipped():
+        for line in (Path(reading.__file__).parent / "suites" / f"{name}.jsonl").read_text().splitlines():
+            jsonschema.validate(json.loads(line), schema)
+    jsonschema.validate(TASK, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**TASK, "befor": "x"}, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**HEADER, "schema": 2}, schema)

@@ -18,7 +18,7 @@ from warmline.digests import DigestCache
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]
 
-COUNT = "6"
+COUNT = "4"
 Warmline = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -147,7 +147,7 @@ def evaluating(place: Path, entry: list[str], warmline: Warmline) -> Iterator[Ca
         process.communicate()
 
 
-EVAL = ("eval", "acme", "--suite", "style", "--count", "4", "--seed", "9")
+EVAL = ("eval", "acme", "--suite", "style", "--count", "3", "--seed", "9")
 
 
 def rows(home: Path) -> list[str]:
@@ -168,19 +168,17 @@ def test_an_interrupt_keeps_what_was_measured(
     assert process.returncode == 130
     assert "the same command goes on from there" in err
     kept = rows(place.parent / "home")
-    assert 2 <= len(kept) < 8
+    assert 2 <= len(kept) < 6
     resumed = warmline(*EVAL, "--json")
     assert resumed.returncode == 0, resumed.stderr
     found = json.loads(resumed.stdout)["suites"][0]["rows"]
-    assert [json.loads(line) for line in kept] == found[: len(kept)] or all(json.loads(line) in found for line in kept)
+    assert all(json.loads(line) in found for line in kept)
     assert rows(place.parent / "home") == []
     whole = warmline(*EVAL, "--json")
     assert answers(resumed.stdout) == answers(whole.stdout)  # to the letter, however much was there before
 
 
-def test_a_variant_that_disappears_ends_it(
-    evaluating: Callable[[], subprocess.Popen[str]], warmline: Warmline, place: Path
-) -> None:
+def test_a_variant_that_disappears_ends_it(evaluating: Callable[[], subprocess.Popen[str]], place: Path) -> None:
     adapter = place / "adapters/acme-style/adapter.gguf"
     process = evaluating()
     aside = adapter.rename(adapter.with_suffix(".aside"))
@@ -190,14 +188,12 @@ def test_a_variant_that_disappears_ends_it(
         aside.rename(adapter)
     assert process.returncode == 1
     assert "evaluation.stopped" in err
-    assert rows(place.parent / "home")
-    resumed = warmline(*EVAL, "--json")
-    assert resumed.returncode == 0, resumed.stderr
+    assert len(rows(place.parent / "home")) >= 2
 
 
 def test_code_of_the_model_runs_in_the_sandbox(warmline: Warmline) -> None:
-    done = warmline("eval", "acme", "--suite", "humaneval-infill", "--count", "2", "--run-code", "--json")
+    done = warmline("eval", "acme", "--suite", "humaneval-infill", "--count", "1", "--run-code", "--json")
     assert done.returncode == 0, done.stderr
     (suite,) = json.loads(done.stdout)["suites"]
-    assert len(suite["rows"]) == 4
+    assert len(suite["rows"]) == 2
     assert {"pass_at_1", "kept_rate", "latency_ms"} & set(suite["rows"][0]["scores"])

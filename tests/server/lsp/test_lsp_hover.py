@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from certificate_tools import paper
 from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 from markdown_it import MarkdownIt
-from scripted import Room, inline_params
+from scripted import Room, describe, inline_params
+from warmline.certificates import Certificates
 from warmline.errors import ArtifactError
+from warmline.host.wire import EngineStatus, State
 from warmline_server.lsp.hover import hover
 from warmline_server.lsp.initialize import Client
 from warmline_server.lsp.inline_completion import inline_completion
@@ -41,21 +44,41 @@ async def test_variant_files_show_themselves_in_the_store_and_in_the_workspace(r
     one = room()
     shown = await ask(one, one.variant_path("plain"))
     assert shown.contents.kind == types.MarkupKind.PlainText
-    assert "Variant   plain\n" in shown.contents.value
-    assert "Adapters  none\n" in shown.contents.value
+    assert "Variant      plain\n" in shown.contents.value
+    assert "Adapters     none\n" in shown.contents.value
     own = one.root / ".warmline" / "variants" / "mine.json"
     one.write(own, {"name": "mine", "base": {"path": "../b.gguf"}})
     shown = (await ask(one, own)).contents.value
-    assert "Variant   mine\n" in shown
+    assert "Variant      mine\n" in shown
     # People read paths from the workspace on.
-    assert shown.endswith("\nFile      .warmline/variants/mine.json")
+    assert shown.endswith("\nFile         .warmline/variants/mine.json")
 
 
 async def test_who_vouches_for_an_adapter_and_what_it_was_made_for_are_two_rows(room: Make) -> None:
     one = room()
     shown = (await ask(one, one.config)).contents.value.splitlines()
-    assert "Trust      user" in shown
-    assert "Made for   unverified: not known to be this base" in shown
+    assert "Trust        user" in shown
+    assert "Made for     unverified: not known to be this base" in shown
+
+
+async def test_the_certificate_of_the_very_variant_is_shown(room: Make) -> None:
+    one = room()
+    assert "Certificate  none" in (await ask(one, one.config)).contents.value
+    base, adapters = "sha256:" + "b" * 64, [("sha256:" + "a" * 64, "1")]
+    Certificates(one.home).put(paper(base, adapters, identity="sha256:" + "1" * 64))
+    assert "Certificate  certified" in (await ask(one, one.config)).contents.value
+    one.variant("acme", {"base": {"path": str(one.base)}, "profile": {"sampling": {"temperature": 1}}})
+    assert "Certificate  void: sampling changed" in (await ask(one, one.config)).contents.value
+    assert "Certificate  none" in (await ask(one, one.variant_path("plain"))).contents.value
+
+
+async def test_the_status_says_how_the_variant_stands(room: Make) -> None:
+    one = room("1")
+    Certificates(one.home).put(paper("sha256:" + "b" * 64, identity="sha256:" + "1" * 64, met=False))
+    assert await inline_completion(one.ls, inline_params(one.open("x = "), 0, 4))
+    one.engine.states.put_nowait(EngineStatus(state=State.BUSY, active=describe(one.engine.requests[0].variant)))
+    await one.memory.until(lambda memory: memory.statuses[-1]["state"] == "busy")
+    assert one.memory.statuses[-1]["certificate"].startswith("failed: style: edit_similarity")
 
 
 async def test_the_last_request_is_that_of_the_very_variant(room: Make) -> None:

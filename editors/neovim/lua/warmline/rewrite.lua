@@ -37,7 +37,14 @@ local function diff(bufnr, edit, encoding)
   return text.lines(vim.diff(joined(lines), joined(changed), { ctxlen = 3 }) --[[@as string]])
 end
 
-local function preview(bufnr, result, client)
+local function refuse(result)
+  local why = REASONS[result.reason] or text.line(result.reason)
+  notice.warn(('%s changes nothing: %s'):format(text.line(result.variant), why))
+end
+
+--- Neovim's own check of versions passes over an edit for version 0, which is what it opens a document with.
+---@param tick integer the buffer's `changedtick` that the edit is for
+local function preview(bufnr, result, client, tick)
   local pane = vim.api.nvim_create_buf(false, true)
   vim.api.nvim_buf_set_lines(pane, 0, -1, true, diff(bufnr, result.edit, client.offset_encoding))
   vim.bo[pane].bufhidden, vim.bo[pane].modifiable, vim.bo[pane].filetype = 'wipe', false, 'diff'
@@ -49,7 +56,11 @@ local function preview(bufnr, result, client)
   end
   vim.keymap.set('n', '<CR>', function()
     close()
-    vim.lsp.util.apply_workspace_edit(result.edit, client.offset_encoding)
+    if vim.api.nvim_buf_get_changedtick(bufnr) == tick then
+      vim.lsp.util.apply_workspace_edit(result.edit, client.offset_encoding)
+    else
+      refuse({ variant = result.variant, reason = 'document-changed' })
+    end
   end, { buffer = pane, nowait = true, desc = 'Warmline: apply' })
   vim.keymap.set('n', 'q', close, { buffer = pane, nowait = true, desc = 'Warmline: discard' })
 end
@@ -65,15 +76,15 @@ function M.run(command, bufnr, range, more)
     return
   end
   notice.show('the variant writes; the diff is shown when it is done')
+  local tick = vim.api.nvim_buf_get_changedtick(bufnr)
   local arguments = vim.tbl_extend('force', { uri = vim.uri_from_bufnr(bufnr), range = range }, more)
   server.run(client, command, arguments, function(err, result)
     if err then
       notice.refused(err)
     elseif type(result.edit) ~= 'table' then
-      local why = REASONS[result.reason] or text.line(result.reason)
-      notice.warn(('%s changes nothing: %s'):format(text.line(result.variant), why))
+      refuse(result)
     elseif vim.api.nvim_buf_is_valid(bufnr) then
-      preview(bufnr, result, client)
+      preview(bufnr, result, client, tick)
     end
   end, bufnr)
 end

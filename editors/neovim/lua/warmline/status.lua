@@ -39,13 +39,9 @@ local function of_error(report)
   return 'error ' .. code
 end
 
---- How warm the last request was: a word, never a guess.
+--- Whether the last request found any of its prompt in memory.
 local function warmth(report)
-  local last = report.last
-  if last == nil then
-    return 'cold'
-  end
-  return 2 * last.reused_tokens > last.prompt_tokens and 'warm' or 'cold'
+  return report.last ~= nil and report.last.reused_tokens > 0 and 'warm' or 'cold'
 end
 
 ---@param report table

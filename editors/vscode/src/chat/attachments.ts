@@ -21,7 +21,10 @@ export class Attachments extends Disposable {
   constructor() {
     const parts: { dispose(): unknown }[] = [];
     super(() => parts.forEach((part) => part.dispose()));
-    parts.push(workspace.onDidChangeTextDocument((event) => this.edited(event)), this.changes);
+    parts.push(
+      workspace.onDidChangeTextDocument((event) => this.edited(event)),
+      this.changes,
+    );
   }
 
   get labels(): string[] {

@@ -30,7 +30,9 @@ export const MOST_CHIPS = 16;
 
 /** Adds a chip unless it is there already; `undefined` where there are too many. */
 export function withChip(chips: readonly Chip[], chip: Chip): Chip[] | undefined {
-  const others = chips.filter((each) => !sameSpan(each, chip) && !(each.uri === chip.uri && isFile(each) && isFile(chip)));
+  const others = chips.filter(
+    (each) => !sameSpan(each, chip) && !(each.uri === chip.uri && isFile(each) && isFile(chip)),
+  );
   return others.length < MOST_CHIPS ? [...others, chip] : undefined;
 }
 

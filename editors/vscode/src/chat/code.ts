@@ -2,7 +2,12 @@
 
 /** Gives code the indentation of the place that it replaces, and its line ends. */
 export function fitted(code: string, replaced: string, eol: string): string {
-  const lines = dedented(code.replace(/\r\n?/g, "\n").replace(/^\n+|\n+$/g, "").split("\n"));
+  const lines = dedented(
+    code
+      .replace(/\r\n?/g, "\n")
+      .replace(/^\n+|\n+$/g, "")
+      .split("\n"),
+  );
   const first = replaced.split(/\r\n?|\n/).find((line) => line.trim() !== "") ?? "";
   const indent = /^[ \t]*/.exec(first)![0];
   const text = lines.map((line) => (line ? indent + line : line)).join("\n") + (/[\r\n]$/.test(replaced) ? "\n" : "");

@@ -19,8 +19,9 @@ export function faultOf(error: unknown, written: boolean): Fault {
   }
   if (error instanceof ServerGone || isLost(error)) {
     return {
-      notice: written ? "Warmline's server ended in the middle of this answer; what it had written is above." :
-        "Warmline's server ended before it answered.",
+      notice: written
+        ? "Warmline's server ended in the middle of this answer; what it had written is above."
+        : "Warmline's server ended before it answered.",
       remedy: "It is started again by itself: ask again.",
       code: "",
     };

@@ -1,4 +1,4 @@
-/** A workspace's conversation as the person sees it: bounded, kept between two windows, checked when it is read. Pure. */
+/** A workspace's conversation as the person sees it: bounded, kept between windows, checked when it is read. Pure. */
 import type { Span } from "./chips";
 
 /**
@@ -61,11 +61,13 @@ export class Log {
     if (typeof raw?.conversation !== "string" || !Array.isArray(raw.exchanges)) {
       return Log.empty(conversation);
     }
-    const exchanges = raw.exchanges.filter(isExchange).map((each) =>
-      each.state === "running"
-        ? { ...each, state: "broken" as const, notice: "The window was closed while this was written." }
-        : each,
-    );
+    const exchanges = raw.exchanges
+      .filter(isExchange)
+      .map((each) =>
+        each.state === "running"
+          ? { ...each, state: "broken" as const, notice: "The window was closed while this was written." }
+          : each,
+      );
     const log = new Log(raw.conversation, exchanges, 1 + Math.max(0, ...exchanges.map((each) => each.id)));
     log.bound();
     return log;
@@ -131,9 +133,16 @@ function isExchange(value: unknown): value is Exchange {
   const one = value as Partial<Exchange> | null;
   const strings = (list: unknown): boolean => Array.isArray(list) && list.every((each) => typeof each === "string");
   return (
-    typeof one === "object" && one !== null && Number.isSafeInteger(one.id) && typeof one.question === "string" &&
-    typeof one.answer === "string" && typeof one.variant === "string" && STATES.includes(one.state ?? "") &&
-    strings(one.adapters) && strings(one.attached) && (one.target === undefined || isTarget(one.target))
+    typeof one === "object" &&
+    one !== null &&
+    Number.isSafeInteger(one.id) &&
+    typeof one.question === "string" &&
+    typeof one.answer === "string" &&
+    typeof one.variant === "string" &&
+    STATES.includes(one.state ?? "") &&
+    strings(one.adapters) &&
+    strings(one.attached) &&
+    (one.target === undefined || isTarget(one.target))
   );
 }
 
@@ -141,7 +150,8 @@ function isTarget(value: unknown): value is Target {
   const one = value as Partial<Target> | null;
   const places = [one?.span?.start, one?.span?.end];
   return (
-    typeof one?.uri === "string" && typeof one.text === "string" &&
+    typeof one?.uri === "string" &&
+    typeof one.text === "string" &&
     places.every((place) => Number.isSafeInteger(place?.line) && Number.isSafeInteger(place?.character))
   );
 }

@@ -95,7 +95,10 @@ export class ChatView extends Disposable {
       const { exchange } = event;
       this.page.say({ kind: "exchange", exchange: shown(exchange), busy: this.chat.busy });
       if (exchange.state !== "running") {
-        this.page.say({ kind: "say", text: exchange.state === "done" ? "The answer is complete." : "The answer ended." });
+        this.page.say({
+          kind: "say",
+          text: exchange.state === "done" ? "The answer is complete." : "The answer ended.",
+        });
       }
     }
   }

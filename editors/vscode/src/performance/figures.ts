@@ -1,4 +1,4 @@
-/** What the plots show, out of the server's statistics alone: no value is made up, and none is left out unsaid. Pure. */
+/** What the plots show, out of the server's statistics alone: none is made up, none is left out unsaid. Pure. */
 import type { RecentAnswer, Statistics } from "../protocol";
 import { amount, decades, duration, percent, quantile } from "./scales";
 
@@ -52,7 +52,9 @@ function latency(recent: readonly RecentAnswer[]): Figure {
   const [median, most] = [quantile(totals, 0.5), quantile(totals, 0.95)];
   return {
     title,
-    summary: `${answers(recent.length)} in this window: half within ${duration(median)}, 95 % within ${duration(most)}.`,
+    summary:
+      `${answers(recent.length)} in this window: ` +
+      `half within ${duration(median)}, 95 % within ${duration(most)}.`,
     plot: {
       kind: "dots",
       series: series(recent, (each) => each.total_ms),

@@ -26,7 +26,8 @@ const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14
 
 /** Round moments between two, at most `most` of them; all in seconds since the epoch. */
 export function moments(from: number, to: number, most: number): number[] {
-  const step = STEPS.find((each) => (to - from) / each <= most - 1) ?? 86400 * Math.ceil((to - from) / 86400 / (most - 1));
+  const step =
+    STEPS.find((each) => (to - from) / each <= most - 1) ?? 86400 * Math.ceil((to - from) / 86400 / (most - 1));
   const found: number[] = [];
   for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
     found.push(at);

@@ -14,14 +14,12 @@ await withPage(async (one) => {
   await one.bringToFront();
   await switchTo(one, "base");
   await untilStatus(two, /base: (warm|cold)/);
-  const ghosts = [];
   for (const page of [one, two]) {
     await page.bringToFront();
     await openFile(page, "ledger.py");
     await page.keyboard.type("\n\ndef transfer(");
-    ghosts.push(await untilGhost(page));
+    assert((await untilGhost(page)).length > 0);
   }
-  assert.equal(ghosts[0], ghosts[1]);
   await picture(two, "second-window");
   await switchTo(two, "acme");
   await untilStatus(one, /acme: (warm|cold)/);

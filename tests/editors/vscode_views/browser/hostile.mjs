@@ -1,4 +1,4 @@
-// What a model, a file or a person may write does nothing in the chat's page; what goes wrong is said, and nothing is lost.
+// What a model, a file or a person may write does nothing in the page of the chat; what goes wrong is said.
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { picture, settings, withPage } from "../../vscode/browser/page.mjs";
@@ -9,7 +9,10 @@ const outside = [];
 async function emptyPlots(page) {
   await command(page, "Warmline: Focus on Performance View");
   const plots = await pageOf(page, "Warmline Performance");
-  await until("each plot says that there is nothing", async () => (await plots.locator("figure.nothing").count()) === 4);
+  await until(
+    "each plot says that there is nothing",
+    async () => (await plots.locator("figure.nothing").count()) === 4,
+  );
   assert.equal(await plots.locator("svg").count(), 0, "nothing is drawn");
   assert.match(await plots.locator("figcaption").first().textContent(), /No answers .* type in a file, or ask/);
 }
@@ -19,7 +22,9 @@ async function staysDead(page, chat) {
   await ended(exchange);
   const found = await exchange.evaluate((each) => ({
     tags: [...new Set([...each.querySelectorAll("*")].map((one) => one.tagName.toLowerCase()))],
-    handlers: [...each.querySelectorAll("*")].flatMap((one) => one.getAttributeNames()).filter((name) => name.startsWith("on")),
+    handlers: [...each.querySelectorAll("*")]
+      .flatMap((one) => one.getAttributeNames())
+      .filter((name) => name.startsWith("on")),
     links: [...each.querySelectorAll("a")].map((one) => one.getAttribute("href")),
     text: each.textContent,
     hacked: window.hacked,
@@ -29,9 +34,16 @@ async function staysDead(page, chat) {
   }
   assert.deepEqual([found.handlers, found.links, found.hacked], [[], ["https://example.org/?q=1"], undefined]);
   for (const text of [
-    '<img src=x onerror="window.hacked=1">', "run me (command:workbench.action.terminal.new)", "file (file:///etc/passwd)",
-    "js (javascript:alert(1))", "[image: picture (https://example.org/pixel.png)]", "\\x1b[31mred", "\\u202etxt.exe",
-    "\\u202emore", "<i>a</i>", "hostile <img src=x",
+    '<img src=x onerror="window.hacked=1">',
+    "run me (command:workbench.action.terminal.new)",
+    "file (file:///etc/passwd)",
+    "js (javascript:alert(1))",
+    "[image: picture (https://example.org/pixel.png)]",
+    "\\x1b[31mred",
+    "\\u202etxt.exe",
+    "\\u202emore",
+    "<i>a</i>",
+    "hostile <img src=x",
   ]) {
     assert(found.text.includes(text), `not shown: ${text}\n${found.text}`);
   }
@@ -65,7 +77,10 @@ async function isClosed(chat) {
     const image = document.createElement("img");
     image.src = "https://example.org/pixel.png";
     document.body.append(script, image);
-    const fetched = await fetch("https://example.org/").then(() => true, () => false);
+    const fetched = await fetch("https://example.org/").then(
+      () => true,
+      () => false,
+    );
     await told;
     script.remove();
     image.remove();

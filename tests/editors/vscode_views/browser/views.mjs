@@ -60,7 +60,11 @@ export async function openChat(page, variant) {
   await command(page, "Warmline: Open Chat");
   const chat = await pageOf(page, "Warmline Chat");
   if (variant) {
-    await until(`the chat names ${variant}`, async () => (await chat.locator(".variant").textContent()) === variant, 60);
+    await until(
+      `the chat names ${variant}`,
+      async () => (await chat.locator(".variant").textContent()) === variant,
+      60,
+    );
   }
   return chat;
 }

@@ -1,7 +1,15 @@
 /** The parts of the chat that need no editor: chips, the log, faults in words, code made to fit. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fileSpan, followed, label, MOST_CHIPS, withChip, type Chip, type Span } from "../../../../editors/vscode/src/chat/chips";
+import {
+  fileSpan,
+  followed,
+  label,
+  MOST_CHIPS,
+  withChip,
+  type Chip,
+  type Span,
+} from "../../../../editors/vscode/src/chat/chips";
 import { fitted } from "../../../../editors/vscode/src/chat/code";
 import { actionOf, faultOf, ServerGone } from "../../../../editors/vscode/src/chat/fault";
 import { Log, MOST_CHARACTERS, MOST_EXCHANGES } from "../../../../editors/vscode/src/chat/log";
@@ -11,7 +19,12 @@ function span(...[line, character, endLine, endCharacter]: [number, number, numb
   return { start: { line, character }, end: { line: endLine, character: endCharacter } };
 }
 
-const chip = (at: Span, lines?: number): Chip => ({ uri: "file:///a.py", name: "a.py", span: at, ...(lines ? { lines } : {}) });
+const chip = (at: Span, lines?: number): Chip => ({
+  uri: "file:///a.py",
+  name: "a.py",
+  span: at,
+  ...(lines ? { lines } : {}),
+});
 
 test("a chip says which lines go along", () => {
   const cases: [Chip, string][] = [
@@ -47,7 +60,9 @@ test("a chip follows its text through edits", () => {
     return inside.join("\n");
   };
   const edit = (text: string[], range: Span, added: string): string[] => {
-    const before = [...text.slice(0, range.start.line), text[range.start.line]!.slice(0, range.start.character)].join("\n");
+    const before = [...text.slice(0, range.start.line), text[range.start.line]!.slice(0, range.start.character)].join(
+      "\n",
+    );
     const after = [text[range.end.line]!.slice(range.end.character), ...text.slice(range.end.line + 1)].join("\n");
     return (before + added + after).split("\n");
   };
@@ -67,6 +82,8 @@ test("a chip follows its text through edits", () => {
   }
   const inside = span(2, 5, 3, 1);
   assert.equal(marked(edit(lines, inside, "NEW"), followed(at, [{ range: inside, text: "NEW" }])), "bcdNEWabc");
+  const over = span(3, 1, 4, 2);
+  assert.equal(marked(edit(lines, over, "Q\nR"), followed(at, [{ range: over, text: "Q\nR" }])), "bcdefghi\n3Q\nR");
   assert.deepEqual(followed(at, [{ range: span(1, 0, 5, 0), text: "" }]), span(1, 0, 1, 0));
 });
 
@@ -96,7 +113,15 @@ test("whatever else is stored is an empty log, or left out of it", () => {
     assert.equal(Log.from(stored, "d").conversation, "d");
   }
   const good = { id: 1, question: "q", attached: [], answer: "", variant: "", adapters: [], state: "done" };
-  const bad = [null, 3, {}, { ...good, id: "1" }, { ...good, state: "x" }, { ...good, attached: [1] }, { ...good, target: 1 }];
+  const bad = [
+    null,
+    3,
+    {},
+    { ...good, id: "1" },
+    { ...good, state: "x" },
+    { ...good, attached: [1] },
+    { ...good, target: 1 },
+  ];
   assert.deepEqual(Log.from({ conversation: "c", exchanges: [...bad, good] }, "d").exchanges, [good]);
 });
 
@@ -117,9 +142,10 @@ test("the model is given what was finished, in pairs", () => {
   const log = Log.empty("c");
   const states = ["done", "stopped", "cut", "failed", "broken", "running"] as const;
   states.forEach((state, number) => Object.assign(log.begin(`q${number}`, []), { answer: `a${number}`, state }));
-  assert.deepEqual(log.history().map(({ role, content }) => `${role} ${content}`), [
-    "user q0", "assistant a0", "user q2", "assistant a2",
-  ]);
+  assert.deepEqual(
+    log.history().map(({ role, content }) => `${role} ${content}`),
+    ["user q0", "assistant a0", "user q2", "assistant a2"],
+  );
   log.clear("d");
   assert.deepEqual([log.history(), log.exchanges, log.conversation], [[], [], "d"]);
 });
@@ -127,7 +153,9 @@ test("the model is given what was finished, in pairs", () => {
 test("a fault has its remedy, and a button where a command mends it", () => {
   const data = { code: "trust.unapproved", message: "`style` is not approved", remedy: "Approve it: warmline trust" };
   assert.deepEqual(faultOf(Object.assign(new Error("x"), { data }), false), {
-    notice: "`style` is not approved.", remedy: "Approve it: warmline trust.", code: "trust.unapproved",
+    notice: "`style` is not approved.",
+    remedy: "Approve it: warmline trust.",
+    code: "trust.unapproved",
   });
   assert.equal(actionOf("trust.unapproved")?.command, "warmline.trust");
   assert.equal(actionOf("config.no_workspace")?.command, "warmline.selectVariant");
@@ -141,18 +169,30 @@ test("a fault has its remedy, and a button where a command mends it", () => {
 });
 
 test("code gets the indentation and the line ends of its place", () => {
-  assert.equal(fitted("def f():\n    return 1\n", "    def f():\n        pass\n", "\n"), "    def f():\n        return 1\n");
+  assert.equal(
+    fitted("def f():\n    return 1\n", "    def f():\n        pass\n", "\n"),
+    "    def f():\n        return 1\n",
+  );
   assert.equal(fitted("  a\n    b", "x", "\r\n"), "a\r\n  b");
   assert.equal(fitted("a\n\n  b", "\tx", "\n"), "\ta\n\n\t  b");
   assert.equal(fitted("\n\na", "", "\n"), "a");
 });
 
 test("a page runs its own script and loads its own style, nothing else", () => {
-  const page = pageOf({ title: "T", script: "vscode-resource://x/chat.js", style: "vscode-resource://x/chat.css", source: "vscode-resource:", nonce: "n0" });
+  const page = pageOf({
+    title: "T",
+    script: "vscode-resource://x/chat.js",
+    style: "vscode-resource://x/chat.css",
+    source: "vscode-resource:",
+    nonce: "n0",
+  });
   const policy = /Content-Security-Policy" content="([^"]*)"/.exec(page)?.[1];
   assert.equal(
     policy,
     "default-src 'none'; script-src 'nonce-n0'; style-src vscode-resource:; base-uri 'none'; form-action 'none'",
   );
-  assert.deepEqual([...page.matchAll(/<script[^>]*>/g)].map(([tag]) => tag), ['<script nonce="n0" src="vscode-resource://x/chat.js">']);
+  assert.deepEqual(
+    [...page.matchAll(/<script[^>]*>/g)].map(([tag]) => tag),
+    ['<script nonce="n0" src="vscode-resource://x/chat.js">'],
+  );
 });

@@ -41,8 +41,7 @@ export class ExchangeView {
     this.exchange = exchange;
     const running = exchange.state === "running";
     this.element.setAttribute("aria-busy", String(running));
-    const on = exchange.adapters.length ? ` · ${exchange.adapters.join(" + ")}` : exchange.variant ? " · no adapter" : "";
-    this.from.textContent = visible(exchange.variant ? exchange.variant + on : running ? "Waiting for the variant…" : "");
+    this.from.textContent = visible(whoAnswers(exchange));
     this.draw();
     this.foot.replaceChildren(...this.remarks());
   }
@@ -71,7 +70,11 @@ export class ExchangeView {
   }
 
   private code(code: string, language: string): HTMLElement {
-    const pre = make("pre", { aria: { label: language ? `${language} code` : "code" } }, make("code", { textContent: code }));
+    const pre = make(
+      "pre",
+      { aria: { label: language ? `${language} code` : "code" } },
+      make("code", { textContent: code }),
+    );
     pre.tabIndex = 0;
     const bar = make("div", { className: "bar", aria: { role: "group", label: "What to do with this code" } });
     bar.append(
@@ -82,4 +85,11 @@ export class ExchangeView {
     );
     return make("div", { className: "code" }, bar, pre);
   }
+}
+
+function whoAnswers({ variant, adapters, state }: Shown): string {
+  if (!variant) {
+    return state === "running" ? "Waiting for the variant…" : "";
+  }
+  return `${variant} · ${adapters.join(" + ") || "no adapter"}`;
 }

@@ -4,7 +4,11 @@ import { visible } from "../../pages/text";
 import { button, make } from "../../pages/webview/dom";
 import { ExchangeView } from "./exchange";
 
-declare function acquireVsCodeApi(): { postMessage(message: FromPage): void; getState(): unknown; setState(state: unknown): void };
+declare function acquireVsCodeApi(): {
+  postMessage(message: FromPage): void;
+  getState(): unknown;
+  setState(state: unknown): void;
+};
 
 const NEAR_THE_END = 40; // pixels: who has scrolled up further is not pulled down by what is being written
 const vscode = acquireVsCodeApi();
@@ -13,7 +17,10 @@ const send = (message: FromPage): void => vscode.postMessage(message);
 const variant = make("span", { className: "variant" });
 const made = make("span", { className: "made" });
 const trouble = make("p", { className: "trouble", aria: { role: "status" } });
-const log = make("div", { className: "log", aria: { role: "log", live: "polite", relevant: "additions", label: "Conversation" } });
+const log = make("div", {
+  className: "log",
+  aria: { role: "log", live: "polite", relevant: "additions", label: "Conversation" },
+});
 const empty = make("p", {
   className: "empty",
   textContent:
@@ -132,7 +139,12 @@ function showBusy(busy: boolean): void {
 function showChips(labels: readonly string[]): void {
   const items = labels.map((label, index) => {
     const text = visible(label);
-    return make("li", {}, text, button("×", () => send({ kind: "removeChip", index }), `Remove ${text}`));
+    return make(
+      "li",
+      {},
+      text,
+      button("×", () => send({ kind: "removeChip", index }), `Remove ${text}`),
+    );
   });
   chips.replaceChildren(...items);
   chips.hidden = !items.length;

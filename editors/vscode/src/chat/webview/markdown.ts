@@ -16,12 +16,46 @@ export interface Element {
 }
 
 export type Tag =
-  | "a" | "blockquote" | "br" | "code" | "em" | "h3" | "h4" | "h5" | "h6" | "hr" | "li" | "ol" | "p" | "pre" | "s"
-  | "strong" | "table" | "tbody" | "td" | "th" | "thead" | "tr" | "ul";
-
+  | "a"
+  | "blockquote"
+  | "br"
+  | "code"
+  | "em"
+  | "h3"
+  | "h4"
+  | "h5"
+  | "h6"
+  | "hr"
+  | "li"
+  | "ol"
+  | "p"
+  | "pre"
+  | "s"
+  | "strong"
+  | "table"
+  | "tbody"
+  | "td"
+  | "th"
+  | "thead"
+  | "tr"
+  | "ul";
 
 const PLAIN = new Set<string>([
-  "blockquote", "em", "hr", "li", "ol", "p", "s", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
+  "blockquote",
+  "em",
+  "hr",
+  "li",
+  "ol",
+  "p",
+  "s",
+  "strong",
+  "table",
+  "tbody",
+  "td",
+  "th",
+  "thead",
+  "tr",
+  "ul",
 ]);
 const parser = new MarkdownIt({ html: false, linkify: false, typographer: false });
 // The parser leaves out links that it takes for unsafe; here each is seen, and `link` decides.

@@ -21,7 +21,11 @@ export function make<K extends keyof HTMLElementTagNameMap>(
 
 /** Makes a button; `label` is what a screen reader says where the text alone is not clear. */
 export function button(text: string, act: () => void, label = ""): HTMLButtonElement {
-  const element = make("button", { textContent: text, type: "button", ...(label ? { aria: { label }, title: label } : {}) });
+  const element = make("button", {
+    textContent: text,
+    type: "button",
+    ...(label ? { aria: { label }, title: label } : {}),
+  });
   element.addEventListener("click", act);
   return element;
 }

@@ -74,10 +74,21 @@ function legend({ series }: Dots): HTMLElement {
 
 function bars({ bars: all, full }: Bars): HTMLElement {
   const rows = all.map(({ name, value, text }) => {
-    const svg = element("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" });
+    const svg = element("svg", {
+      class: "bar",
+      viewBox: "0 0 100 8",
+      preserveAspectRatio: "none",
+      "aria-hidden": "true",
+    });
     svg.append(element("rect", { class: "track", width: 100, height: 8 }));
     svg.append(element("rect", { class: "value", width: linear([0, full], [0, 100])(value), height: 8 }));
-    return make("tr", {}, make("th", { aria: { role: "rowheader" } }, visible(name)), make("td", {}, svg), make("td", {}, text));
+    return make(
+      "tr",
+      {},
+      make("th", { aria: { role: "rowheader" } }, visible(name)),
+      make("td", {}, svg),
+      make("td", {}, text),
+    );
   });
   return make("table", {}, make("tbody", {}, ...rows));
 }
