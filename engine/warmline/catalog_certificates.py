@@ -47,7 +47,7 @@ def check_certificate(
 
 def keep(paper: Certificate, store: Store) -> None:
     """Keep a certificate beside the variant; what was measured on this machine is not replaced by it."""
-    from .certificates import Certificates
+    from .certificate_store import Certificates
 
     known = Certificates(store.home)
     if not known.path(paper.variant.identity).exists():

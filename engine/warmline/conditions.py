@@ -57,6 +57,7 @@ CONDITIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "prompt.template_refused": "The chat template itself refuses these messages, in its own words.",
         "prompt.template_security": "The chat template reaches for what no template may touch.",
         "prompt.template_syntax": "The chat template is not Jinja.",
+        "prompt.template_tools": "The profile names a format of tool calls, and the chat template tells of no tools.",
         "prompt.template_undefined": "The chat template uses a value that nobody gave it.",
     },
     "Benches": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,11 +23,12 @@ from .identity import AdapterIdentity, Identity, exact_decimal
 from .prompts.chat import ChatTemplate, choose_template
 from .prompts.fim import FimFormat, choose_fim
 from .validation import check_declared_base, check_digest, checked_scale
-from .variant import ResolvedAdapter, ResolvedBase, ResolvedVariant
+from .variant import Profile, ResolvedAdapter, ResolvedBase, ResolvedVariant
 from .verified_files import KnownAdapter, VariantFiles
 from .verified_gguf import GGUFFiles
 
 _REMEMBERED: Final = 64
+_TOOLS: Final = re.compile(r"\btools\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,7 @@ class Verifier:
             template, source = choose_template(profile.chat_template, facts.chat_template)
             if source == "profile":
                 self._check_template(template)
+            _check_tools(profile, template)
             bos = _bos(variant, facts)
             context = files.context(profile, facts)
         identity = Identity(
@@ -292,6 +295,17 @@ class Verifier:
 
 def _artifacts(variant: ResolvedVariant) -> list[ResolvedBase | ResolvedAdapter]:
     return [variant.base, *variant.adapters]
+
+
+def _check_tools(profile: Profile, template: str) -> None:
+    """Refuse a format of tool calls whose tools the model would never be told of."""
+    if profile.tools is not None and _TOOLS.search(template) is None:
+        raise PromptError(
+            f"the chat template tells of no tools, so that the format `{profile.tools}` cannot be used",
+            code="prompt.template_tools",
+            field="profile.tools",
+            remedy="Leave profile.tools out, or set profile.chat_template to one that writes `tools`",
+        )
 
 
 def _check_unlike(variant: ResolvedVariant, adapters: list[VerifiedAdapter]) -> None:

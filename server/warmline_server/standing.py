@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from warmline.certificates import Certificates
+    from warmline.certificate_store import Certificates
     from warmline.host.wire import VariantStatus
     from warmline.variant import Profile
 
@@ -29,6 +29,6 @@ def certificates(home: Path) -> Certificates | None:
 
 @lru_cache(maxsize=4)
 def _of(home: Path) -> Certificates:
-    from warmline.certificates import Certificates
+    from warmline.certificate_store import Certificates
 
     return Certificates(home)

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from store_tools import check, peft
 from warmline.catalog import AdapterEntry, Catalog, Need, VariantEntry, load_catalog, local_source, plan
 from warmline.catalog_install import install
-from warmline.certificates import Certificate, Certificates
+from warmline.certificate_store import Certificates
+from warmline.certificates import Certificate
 from warmline.digests import DigestCache
 from warmline.errors import CatalogError, ConfigError, WarmlineError
 from warmline.registry import Store

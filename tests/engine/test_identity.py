@@ -16,6 +16,7 @@ from fake_backend import FakeBackend, write_adapter, write_base
 from hypothesis import given
 from hypothesis import strategies as st
 from warmline.digests import DigestCache
+from warmline.errors import PromptError
 from warmline.identity import AdapterIdentity, ContextIdentity, Identity, differences, exact_decimal
 from warmline.prompts.fim import FimProfile
 from warmline.variant import (
@@ -188,6 +189,10 @@ def test_reasoning_and_tools_are_identity_only_where_they_are_declared(tmp_path:
     plain = bench.identity()
     assert not {"reasoning", "tools"} & dict(plain.fields()).keys()
     bench.profile["tools"] = "hermes"
+    with pytest.raises(PromptError) as caught:  # the base's own template tells of none
+        bench.identity()
+    assert (caught.value.code, caught.value.field) == ("prompt.template_tools", "profile.tools")
+    bench.profile["chat_template"] = "{{ tools }}"
     tools = bench.identity()
     assert dict(tools.fields())["tools"] == "hermes"
     bench.profile = {"n_ctx": 2048, "reasoning": Reasoning()}

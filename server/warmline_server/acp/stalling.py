@@ -1,4 +1,4 @@
-"""Whether a turn still gets anywhere: small models make the same call again and again, or only such as fail."""
+"""Whether a turn still gets anywhere: small models make the same call again and again, or such as tell them nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .plans import ToolCall
 # How often the same call is made while nothing changes. A command may say something else the next time.
 _TIMES: Final[dict[Effect, int]] = {"read": 1, "write": 1, "run": 3}
 _MOST_REFUSED: Final = 2
-_MOST_FAILED: Final = 6
+_MOST_IN_VAIN: Final = 4
 
 
 class Stalling:
@@ -20,12 +20,13 @@ class Stalling:
     def __init__(self) -> None:
         self._made: dict[str, int] = {}
         self._refused = 0
-        self._failed = 0
+        self._in_vain = 0
+        self._told: set[str] = set()
 
     @property
     def stuck(self) -> bool:
         """Whether the model had better answer now."""
-        return self._refused >= _MOST_REFUSED or self._failed >= _MOST_FAILED
+        return self._refused >= _MOST_REFUSED or self._in_vain >= _MOST_IN_VAIN
 
     def is_again(self, call: ToolCall, effect: Effect) -> bool:
         """Tell whether a call was made before as often as makes sense; it counts as refused then."""
@@ -33,9 +34,14 @@ class Stalling:
         self._refused += again
         return again
 
-    def used(self, call: ToolCall, effect: Effect, *, worked: bool) -> None:
-        """Note a call that was made; one that changes something lets all others be made again."""
-        self._failed = 0 if worked else self._failed + 1
+    def used(self, call: ToolCall, effect: Effect, result: str, *, worked: bool) -> None:
+        """Note a call that was made; one that changes something lets all others be made again.
+
+        One that failed, or read what the model was told before, was in vain.
+        """
+        news = worked and (effect != "read" or result not in self._told)
+        self._in_vain = 0 if news else self._in_vain + 1
+        self._told.add(result)
         key = _key(call)
         if worked and effect != "read":
             self._made = {key: self._made.get(key, 0)}

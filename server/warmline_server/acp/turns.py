@@ -25,7 +25,7 @@ from .stalling import Stalling
 from .steps import Decoding, Step
 from .telling import told
 from .tool_calls import refuse_again, show_plan, use_tool
-from .transcript import Answered, Asked, Noted
+from .transcript import Answered, Asked, Noted, Used
 
 Json = dict[str, Any]
 _REPAIR: Final = "That was no valid reply: {what}. Reply with {how}."
@@ -168,7 +168,9 @@ class Turn:
             worked = True
         else:
             worked = await use_tool(self._live, plan, decoded)
-        self._stalling.used(plan, effect, worked=worked)
+        last = self._live.record.entries[-1]
+        result = last.result if isinstance(last, Used) else ""
+        self._stalling.used(plan, effect, result, worked=worked)
 
     async def _decode(self) -> Step:
         while True:

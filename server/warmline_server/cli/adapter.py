@@ -9,11 +9,13 @@ import typer
 
 from warmline_server.labels import trust_label
 
+from . import upkeep
 from .options import BackendOption, Json, adapter_names, model_names
 from .output import Output, cell
 
 if TYPE_CHECKING:
-    from warmline.registry import Listed
+    from warmline.filemodel import Backend
+    from warmline.registry import Listed, Store
     from warmline.store.records import AdapterRecord
 
     from .tables import Cell
@@ -43,13 +45,10 @@ def add(
     from warmline.registry import Store, warmline_home
 
     from .amounts import bar
-    from .bases import find_base
 
     output = Output(as_json)
     store = Store(warmline_home())
-    if backend is None and source.suffix == ".gguf" and "/" not in base:
-        backend = "llama"  # the other backend takes none
-    (found, plain), _ = find_base(store, base, backend)
+    found, plain = _base(store, source, base, backend)
     with bar(output, f"Reading {source}") as progress:
         record = store.add_adapter(
             source, name or _called(source), found, base=plain, licence=licence, progress=progress
@@ -69,6 +68,22 @@ def add(
         output.note(cell("Unverified: nothing ties it to this very base but its shapes.", "yellow"))
     fitting = f"{record.backend}/{record.checked_base.name}"
     output.note(cell(f"Next: warmline variant add NAME --base {fitting} --adapter {record.name}", "dim"))
+
+
+def _base(store: Store, source: Path, base: str, backend: Backend | None) -> tuple[Backend, str]:
+    """Find the backend and plain name of a base; one that is not there is left to the store, which checks more first."""
+    from warmline.errors import StoreError
+
+    from .bases import find_base
+
+    if backend is None and source.suffix == ".gguf" and "/" not in base:
+        backend = "llama"  # the other backend takes none
+    try:
+        return find_base(store, base, backend)[0]
+    except StoreError as error:
+        if error.code != "store.unknown_model":
+            raise
+        return backend or "llama", base
 
 
 def _called(source: Path) -> str:
@@ -146,30 +161,13 @@ def show(name: _Name, backend: BackendOption = None, as_json: Json = False) -> N
 @app.command("remove")
 def remove(name: _Name, backend: BackendOption = None, as_json: Json = False) -> None:
     """Remove an adapter and its approval, unless a variant needs it."""
-    from warmline.registry import Store, warmline_home
-
-    output = Output(as_json)
-    store = Store(warmline_home())
-    found, plain = store.places.adapters.find(name, backend)
-    store.remove_adapter(plain, found)
-    if as_json:
-        output.json({"removed": f"{found}/{plain}"})
-    else:
-        output.note(cell(f"Removed {found}/{plain}"))
+    upkeep.remove("adapter", name, backend, as_json=as_json)
 
 
 @app.command("verify")
 def verify(name: _Name, backend: BackendOption = None, as_json: Json = False) -> None:
     """Hash an adapter afresh and compare with its record."""
-    from warmline.registry import Store, warmline_home
-
-    from .amounts import bar
-    from .model import verified
-
-    output = Output(as_json)
-    with bar(output, f"Hashing {name}") as progress:
-        found = Store(warmline_home()).verify_adapter(name, backend, progress)
-    verified(output, found)
+    upkeep.verify("adapter", name, backend, as_json=as_json)
 
 
 def _trust(record: AdapterRecord) -> str:

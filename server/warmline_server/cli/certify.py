@@ -11,7 +11,8 @@ from .options import Json, variant_names
 from .output import Exit, Output, cell
 
 if TYPE_CHECKING:
-    from warmline.certificates import Certificate, Certificates
+    from warmline.certificate_store import Certificates
+    from warmline.certificates import Certificate
     from warmline.evaluation.reading import Suite
     from warmline.evaluation.report import Report
     from warmline.variant import Claim, ResolvedVariant
@@ -50,7 +51,8 @@ def command(
     """
     import asyncio
 
-    from warmline.certificates import Certificates, issue
+    from warmline.certificate_store import Certificates
+    from warmline.certificates import issue
     from warmline.registry import warmline_home
 
     from . import evaluating

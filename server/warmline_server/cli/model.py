@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from . import upkeep
 from .options import BackendOption, Json, model_names
-from .output import Exit, Output, cell
+from .output import Output, cell
 
 if TYPE_CHECKING:
-    from warmline.registry import Listed, Verification
+    from warmline.registry import Listed
     from warmline.store.records import ModelRecord
 
     from .tables import Cell
@@ -141,51 +142,13 @@ def show(name: _Name, backend: BackendOption = None, as_json: Json = False) -> N
 @app.command("remove")
 def remove(name: _Name, backend: BackendOption = None, as_json: Json = False) -> None:
     """Remove a base, unless a variant needs it; a file that was not copied stays where it is."""
-    from warmline.registry import Store, warmline_home
-
-    output = Output(as_json)
-    store = Store(warmline_home())
-    found, plain = store.places.models.find(name, backend)
-    store.remove_model(plain, found)
-    if as_json:
-        output.json({"removed": f"{found}/{plain}"})
-    else:
-        output.note(cell(f"Removed {found}/{plain}"))
+    upkeep.remove("model", name, backend, as_json=as_json)
 
 
 @app.command("verify")
 def verify(name: _Name, backend: BackendOption = None, as_json: Json = False) -> None:
     """Hash a base afresh and compare with its record."""
-    from warmline.registry import Store, warmline_home
-
-    from .amounts import bar
-
-    output = Output(as_json)
-    with bar(output, f"Hashing {name}") as progress:
-        found = Store(warmline_home()).verify_model(name, backend, progress)
-    verified(output, found)
-
-
-def verified(output: Output, found: Verification) -> None:
-    """Say whether an artifact is whole; exit code 1 where it is not."""
-    if output.as_json:
-        output.json(
-            {
-                "name": found.name,
-                "backend": found.backend,
-                "ok": found.ok,
-                "path": str(found.path) if found.path else None,
-                "expected": found.expected,
-                "found": found.found,
-                "error": found.error.to_dict() if found.error else None,
-            }
-        )
-        if not found.ok:
-            raise typer.Exit(Exit.ERROR)
-    elif found.error is not None:
-        raise found.error
-    else:
-        output.note(cell(f"{found.backend}/{found.name} is whole: {found.found}"))
+    upkeep.verify("model", name, backend, as_json=as_json)
 
 
 def _kind(record: ModelRecord) -> str:

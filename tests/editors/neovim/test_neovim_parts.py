@@ -208,6 +208,30 @@ def test_nothing_is_shown_beside_a_chosen_entry_of_the_menu(neovim: Start, works
     assert len(editor.wire(INLINE)) == asked
 
 
+def row(name: str, base: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "base": base, "adapters": [], "selected": False, "trust": "user", "error": None, **more}
+
+
+def test_a_variant_is_chosen_from_a_list(neovim: Start, workspace: Workspace, home: Path) -> None:
+    style = [{"name": "style", "scale": "0.5"}]
+    broken = {"message": "no such file", "code": "artifact.missing"}
+    rows = [row("zeta", "alpha"), row("acme", "beta", adapters=style, selected=True), row("bad", None, error=broken)]
+    results = {"warmline.listVariants": rows, "warmline.selectVariant": {"variant": "zeta", "file": "x"}}
+    editor = neovim(workspace.root, home, "ledger.py", scripted(results=results))
+    editor.until(lambda: editor.wire("textDocument/didOpen"), "the server")
+    editor.run("_G.answer = 'zeta' vim.cmd('Warmline variant')")
+    editor.said("^Warmline: zeta answers here$")
+    [question] = editor.lua("_G.questions")
+    assert [" ".join(label.split()) for label in question["labels"]] == [
+        "bad [broken: no such file]",
+        "zeta alpha [user]",
+        "* acme beta -> style@0.5 [user]",
+    ]
+    chosen = editor.wire("workspace/executeCommand")[-1]["params"]
+    assert chosen["command"] == "warmline.selectVariant"
+    assert chosen["arguments"] == [{"variant": "zeta", "uri": (workspace.root / "ledger.py").as_uri()}]
+
+
 def test_an_edit_is_a_diff_first(neovim: Start, workspace: Workspace, home: Path) -> None:
     file = workspace.root / "a.py"
     file.write_text("one\ntwo\nthree\n")

@@ -13,7 +13,8 @@ import jsonschema
 import pytest
 from certificate_tools import IDENTITY, SUITE, label, paper, suite_report
 from warmline.benchmark.machine import describe
-from warmline.certificates import Certificate, Certificates, read_certificate, regressions, subject_of
+from warmline.certificate_store import Certificates
+from warmline.certificates import Certificate, read_certificate, regressions, subject_of
 from warmline.digests import DigestCache
 from warmline.errors import CertificateError, ConfigError
 from warmline.evaluation.report import Report, SuiteReport

@@ -10,9 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import acp
 import pytest
+from acp.schema import TextContentBlock
 from planned_engine import answer, call
 from scripted import Room
+from wire_client import Person
 
 HERE = Path(__file__).parent
 
@@ -44,6 +47,24 @@ def test_a_conversation_on_the_typescript_sdk(node: str, node_modules: Path, roo
     assert seen["sessions"] == 1
     assert {"tool_call", "tool_call_update", "usage_update", "config_option_update"} <= set(seen["kinds"])
     assert (room.root / "made.txt").read_text() == "made"
+
+
+async def test_an_agent_in_the_sdks_trimmed_environment_finds_the_persons_store(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HOME and PATH are all that it passes on: no WARMLINE_HOME, no XDG folders."""
+    home = room.root.parent / "person"
+    (home / ".local" / "share").mkdir(parents=True)
+    room.home.rename(home / ".local" / "share" / "warmline")
+    monkeypatch.setenv("HOME", str(home))
+    command, *arguments = agent(answer("Found."))
+    async with acp.spawn_agent_process(lambda _: Person(), command, *arguments) as (sdk, _process):  # type: ignore[arg-type, return-value]
+        await sdk.initialize(protocol_version=1)
+        session = (await sdk.new_session(cwd=str(room.root), mcp_servers=[])).session_id
+        told = await sdk.prompt(session_id=session, prompt=[TextContentBlock(type="text", text="Hi")])
+    assert told.stop_reason == "end_turn"
+    assert told.field_meta is not None
+    assert told.field_meta["warmline"]["variant"] == "acme"
 
 
 def test_acpx_gets_its_answer(node: str, node_modules: Path, room: Room, tmp_path: Path) -> None:

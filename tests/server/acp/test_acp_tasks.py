@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import re
 from typing import Any
 
@@ -50,14 +49,14 @@ async def test_fifty_tasks(room: Room, schema: Any) -> None:
         room.root.joinpath(name).write_text(text)
     room.variant("plain", {"base": {"package": PACKAGE}})
     room.select("plain")
-    ends: collections.Counter[str] = collections.Counter()
-    limits = Limits(steps=5, step_tokens=40)
+    limits = Limits(steps=4, step_tokens=24)
     async with wired(connect(room.home), room.home, schema, limits) as wire:  # type: ignore[arg-type]
         await wire.hello()
         wire.person.answers = ["reject_once"] * 1000
         for task in TASKS:
             session = await wire.new(room.root)
-            ends[(await wire.prompt(session, task))["stopReason"]] += 1
+            reason = (await wire.prompt(session, task))["stopReason"]
+            assert reason in ("end_turn", "max_tokens", "max_turn_requests")
             said = [each for each in wire.updates("agent_message_chunk", session) if "messageId" in each]
             text = "".join(each["content"]["text"] for each in said)
             assert text.strip(), task
@@ -66,4 +65,3 @@ async def test_fifty_tasks(room: Room, schema: Any) -> None:
             wire.frames.clear()
     assert {name: room.root.joinpath(name).read_text() for name in FILES} == FILES  # all was refused
     assert not (room.root.parent / "out.txt").exists()
-    print(ends)

@@ -212,8 +212,21 @@ async def test_calls_that_all_fail_end_in_an_answer(start: Any, room: Room) -> N
     )
     session = await wire.new(room.root)
     assert (await wire.prompt(session, "Hi"))["stopReason"] == "end_turn"
-    assert len(engine.chats) == 7
+    assert len(engine.chats) == 5
     assert wire.text() == "No."
+
+
+async def test_calls_that_tell_nothing_new_end_in_an_answer(start: Any, room: Room) -> None:
+    wire, engine = await start()
+    engine.reply = lambda request: (
+        call("search", pattern=f"nowhere{len(engine.chats)}", path=".")
+        if '"search"' in request.json_schema
+        else answer("Nowhere.")
+    )
+    session = await wire.new(room.root)
+    assert (await wire.prompt(session, "Hi"))["stopReason"] == "end_turn"
+    assert len(engine.chats) == 6  # the first `no matches` is news
+    assert wire.text() == "Nowhere."
 
 
 async def test_an_answer_that_goes_round_in_circles_is_stopped(start: Any, room: Room) -> None:

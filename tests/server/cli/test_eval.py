@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from certificate_tools import paper
 from store_tools import check
-from warmline.certificates import Certificates
+from warmline.certificate_store import Certificates
 from warmline.registry import Store
 
 Run = Callable[..., Any]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lsprotocol import types
 from markdown_it import MarkdownIt
 from scripted import Room, describe, inline_params
-from warmline.certificates import Certificates
+from warmline.certificate_store import Certificates
 from warmline.errors import ArtifactError
 from warmline.host.wire import EngineStatus, State
 from warmline_server.lsp.hover import hover

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from lsprotocol import types
 from scripted import Room, describe
-from typist import Steps, Typist, settle
+from typist import Steps, Typist, settle, speaking
 from warmline.host.wire import VariantStatus
 from warmline.variant import ResolvedVariant
 
@@ -74,12 +74,7 @@ async def test_along_many_lines_the_window_moves_and_nothing_is_decoded(room: Ma
 
 async def test_what_is_being_decoded_is_continued_when_it_is_typed(room: Make) -> None:
     one = room("cal", "l(", "a)")
-    one.engine.gate = steps = Steps()
-    person = Typist(one, "x = ")
-    first = person.ask()
-    await one.engine.asked.wait()
-    steps.let(1)
-    await settle()
+    person, steps, first = await speaking(one)
     person.type("c")
     second = person.ask()
     assert await first is None
@@ -95,12 +90,7 @@ async def test_what_is_being_decoded_is_continued_when_it_is_typed(room: Make) -
 
 async def test_typing_faster_than_the_model_speaks_is_followed_too(room: Make) -> None:
     one = room("cal", "l(", "a)")
-    one.engine.gate = steps = Steps()
-    person = Typist(one, "x = ")
-    first = person.ask()
-    await one.engine.asked.wait()
-    steps.let(1)
-    await settle()
+    person, steps, first = await speaking(one)
     person.type("call(")
     second = person.ask()
     await settle()
@@ -113,12 +103,7 @@ async def test_typing_faster_than_the_model_speaks_is_followed_too(room: Make) -
 
 async def test_as_soon_as_it_says_something_else_it_is_asked_anew(room: Make) -> None:
     one = room("cal", "l(", "a)")
-    one.engine.gate = steps = Steps()
-    person = Typist(one, "x = ")
-    first = person.ask()
-    await one.engine.asked.wait()
-    steps.let(1)
-    await settle()
+    person, steps, first = await speaking(one)
     person.type("calm")
     second = person.ask()
     await settle()
@@ -136,10 +121,7 @@ async def test_as_soon_as_it_says_something_else_it_is_asked_anew(room: Make) ->
 
 async def test_before_the_first_word_a_new_prompt_is_better(room: Make) -> None:
     one = room("call(a)")
-    one.engine.gate = steps = Steps()
-    person = Typist(one, "x = ")
-    first = person.ask()
-    await one.engine.asked.wait()
+    person, steps, first = await speaking(one, pieces=0)
     person.type("c")
     one.engine.pieces = ["all(a)"]
     second = person.ask()
@@ -152,12 +134,7 @@ async def test_before_the_first_word_a_new_prompt_is_better(room: Make) -> None:
 
 async def test_an_editor_that_cancels_before_each_key_keeps_the_decode_too(room: Make) -> None:
     one = room("cal", "l(", "a)")
-    one.engine.gate = steps = Steps()
-    person = Typist(one, "x = ")
-    first = person.ask()
-    await one.engine.asked.wait()
-    steps.let(1)
-    await settle()
+    person, steps, first = await speaking(one)
     person.type("c")
     first.cancel()
     await settle()
@@ -172,12 +149,7 @@ async def test_the_popup_and_ghost_text_share_what_they_follow(room: Make) -> No
     from warmline_server.lsp.completion import completion
 
     one = room("cal", "l(", "a)")
-    one.engine.gate = steps = Steps()
-    person = Typist(one, "x = ")
-    first = person.ask()
-    await one.engine.asked.wait()
-    steps.let(1)
-    await settle()
+    person, steps, first = await speaking(one)
     person.type("c")
     ghost = person.ask()
     popup = asyncio.ensure_future(
@@ -226,12 +198,7 @@ async def test_a_decode_of_files_that_were_replaced_meanwhile_is_not_taken_over(
     room: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = room("cal", "l(", "a)")
-    one.engine.gate = steps = Steps()
-    person = Typist(one, "x = ")
-    first = person.ask()
-    await one.engine.asked.wait()
-    steps.let(1)
-    await settle()
+    person, steps, first = await speaking(one)
 
     async def other(variant: ResolvedVariant) -> VariantStatus:
         return describe(variant).model_copy(update={"identity": "sha256:" + "9" * 64})

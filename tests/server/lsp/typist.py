@@ -82,3 +82,14 @@ async def settle() -> None:
     """Let what is under way go as far as it can."""
     for _ in range(30):
         await asyncio.sleep(0)
+
+
+async def speaking(room: Room, *, pieces: int = 1) -> tuple[Typist, Steps, asyncio.Task[Any]]:
+    """Ask behind ``x = ``, and let the engine say so many pieces: who asks, what lets it go on, and the question."""
+    room.engine.gate = steps = Steps()
+    person = Typist(room, "x = ")
+    question = person.ask()
+    await room.engine.asked.wait()
+    steps.let(pieces)
+    await settle()
+    return person, steps, question

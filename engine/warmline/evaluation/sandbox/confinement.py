@@ -45,7 +45,7 @@ _AARCH64: Final = (
 _PROCESSORS: Final = {"x86_64": (0xC000003E, _X86_64), "aarch64": (0xC00000B7, _AARCH64)}
 
 _REFUSED: Final = (
-    *("open", "socket.", "subprocess.", "ctypes.", "pty.", "shutil.", "tempfile.", "import_native", "os.system"),
+    *("open", "socket.", "subprocess.", "ctypes.", "pty.", "shutil.", "tempfile.", "os.system"),
     *(
         "os.exec",
         "os.fork",
