@@ -71,7 +71,7 @@ def add(
 
 
 def _base(store: Store, source: Path, base: str, backend: Backend | None) -> tuple[Backend, str]:
-    """Find the backend and plain name of a base; one that is not there is left to the store, which checks more first."""
+    """Find a base's backend and plain name; one that is not there is left to the store, which checks more first."""
     from warmline.errors import StoreError
 
     from .bases import find_base
