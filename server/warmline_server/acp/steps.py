@@ -100,7 +100,7 @@ class Decoding:
         """Take a piece and tell whether the reply goes round in circles; what a call writes into a file may."""
         self._pieces += 1
         await self._take(self._thoughts.feed(delta.text))
-        self.step.circling = circles(self.step.said or self.step.thought if not self.step.text else self.step.said)
+        self.step.circling = circles(self.step.said if self.step.text else self.step.thought)
         return self.step.circling
 
     async def _take(self, parts: list[Part]) -> None:

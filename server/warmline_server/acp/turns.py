@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -96,20 +97,20 @@ class Turn:
 
     async def _steps(self) -> str:
         spent, limits = 0, self._limits
-        while True:
-            for number in range(1, limits.steps + 1):
-                out_of_tokens = spent >= limits.tokens - min(limits.step_tokens, limits.tokens // 4)
-                last = number == limits.steps or out_of_tokens
-                self._answer_now = self._answer_now or last or self._stalling.stuck
-                step = await self._decode()
-                assert step.done is not None
-                spent += step.done.predicted_tokens
-                reason = await self._decided(step)
-                if last:
-                    await self._live.note(_over(limits, out_of_tokens))
-                    return "max_tokens" if out_of_tokens else "max_turn_requests"
-                if reason is not None:
-                    return reason
+        for number in itertools.count(1):
+            out_of_tokens = spent >= limits.tokens - min(limits.step_tokens, limits.tokens // 4)
+            last = number >= limits.steps or out_of_tokens
+            self._answer_now = self._answer_now or last or self._stalling.stuck
+            step = await self._decode()
+            assert step.done is not None
+            spent += step.done.predicted_tokens
+            reason = await self._decided(step)
+            if last:
+                await self._live.note(_over(limits, out_of_tokens))
+                return "max_tokens" if out_of_tokens else "max_turn_requests"
+            if reason is not None:
+                return reason
+        raise AssertionError("a turn has a last step")
 
     async def _decided(self, step: Step) -> str | None:
         """Do what the model decided; the stop reason, or None to go on."""

@@ -107,7 +107,7 @@ async def _one(
         asked: dict[str, Side] = {
             name: Answerer(engine, variant, statuses[name].identity, suite.header) for name, variant in sides.items()
         }
-        with _bar(output, suite.header.name) as progress, _kept(output, partial):
+        with _kept(output, partial), _bar(output, suite.header.name) as progress:
             rows = await measure(
                 suite, asked, partial, tester=_tester(suite) if plan.run_code else None, progress=progress
             )

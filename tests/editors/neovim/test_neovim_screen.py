@@ -5,6 +5,7 @@ The screens go to `build/pictures/neovim/screens.txt`, or to the folder named in
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
@@ -17,6 +18,15 @@ import pytest
 from neovim_binary import find_neovim
 
 pytestmark = pytest.mark.model
+
+
+@contextlib.contextmanager
+def failing() -> Iterator[None]:
+    """Make a failed test of what ends the script that the terminal is part of."""
+    try:
+        yield
+    except SystemExit as error:
+        raise AssertionError(str(error)) from None
 
 
 class Screens:
@@ -32,7 +42,8 @@ class Screens:
 
     def see(self, title: str, pattern: str) -> str:
         """Wait until the screen shows what it should; keep it."""
-        self._terminal.wait(title, lambda screen: re.search(pattern, screen) is not None)
+        with failing():
+            self._terminal.wait(title, lambda screen: re.search(pattern, screen) is not None)
         screen = "\n".join(line.plain.rstrip() for line in self._terminal.lines(cursor=False))
         assert re.search(pattern, screen)
         self.kept.append(f"=== {title}\n{screen}\n")
@@ -50,7 +61,7 @@ def screens(repo: Path) -> Iterator[Screens]:
     spec.loader.exec_module(pictures)
     init = str(repo / "docs" / "pictures" / "nvim_init.lua")
     command = [str(find_neovim()), "--clean", "-u", init, "ledger.py"]
-    with pictures.terminal(command, columns=100, rows=30) as terminal:
+    with failing(), pictures.terminal(command, columns=100, rows=30) as terminal:
         made = Screens(terminal)
         yield made
     named = os.environ.get("WARMLINE_TEST_PICTURES")
@@ -78,5 +89,5 @@ def test_a_persons_way_on_the_screen(screens: Screens) -> None:
     assert other.count("account_id: str") < ghost.count("account_id: str")
     screens.press("Escape", ":Warmline status", "Enter")
     screens.see("where it came from", r"Variant +base[\s\S]*Adapters +none")
-    screens.press("Escape", ":q", "Enter", ":Warmline chat What is a ledger?", "Enter")
+    screens.press("h", ":Warmline chat What is a ledger?", "Enter")
     screens.see("the chat names who answers", r"## base \(sha256:[0-9a-f]{12}\)")

@@ -152,11 +152,26 @@ def test_list_and_search(warmline: Run, team: Team) -> None:
     assert code(warmline("catalog", "list", "other", "--json")) == "catalog.unknown"
 
 
+def test_a_variant_without_a_valid_certificate_is_the_users_own_or_not_installed(warmline: Run, team: Team) -> None:
+    assert warmline("catalog", "add", team.file).code == 0
+    (team.folder / "acme.json").write_bytes(paper(NOWHERE, [(NOWHERE, "0.5")]).to_json())
+    assert code(warmline("catalog", "install", "acme", "--json")) == "catalog.certificate"
+    (team.folder / "acme.json").write_text("{}")
+    assert code(warmline("catalog", "install", "acme", "--json")) == "config.field"
+    team.variant.pop("certificate")
+    team.write()
+    assert warmline("catalog", "add", team.file, "--replace").code == 0
+    assert code(warmline("catalog", "install", "acme", "--json")) == "catalog.certificate"
+    assert warmline("model", "list", "--json").json == []
+    assert warmline("catalog", "install", "acme", "--own").code == 0
+    assert "none" in warmline("catalog", "list", "team").out
+
+
 def test_a_catalog_over_http_brings_what_lies_beside_it(warmline: Run, site: Site, home: Path) -> None:
     assert warmline("catalog", "add", f"{site.url}/catalog.json").code == 0
     done = warmline("catalog", "install", "acme", "--json")
     assert done.code == 0, done.out
-    assert [path for path, _ in site.requests] == ["/catalog.json", "/base.gguf", "/style.gguf"]
+    assert [path for path, _ in site.requests] == ["/catalog.json", "/acme.json", "/base.gguf", "/style.gguf"]
     assert list((home / "downloads").iterdir()) == []
 
 

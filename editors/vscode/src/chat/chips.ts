@@ -45,7 +45,7 @@ export function label(chip: Chip): string {
   if (chip.lines === undefined) {
     return `${chip.name}:${lines}`;
   }
-  return last + 1 >= chip.lines ? chip.name : `${chip.name}:${lines} of ${chip.lines}`;
+  return end.line + 1 >= chip.lines ? chip.name : `${chip.name}:${lines} of ${chip.lines}`;
 }
 
 /** The span of a file that goes along: its first `most` lines. */

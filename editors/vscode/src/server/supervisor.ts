@@ -22,6 +22,7 @@ export interface Parts {
 
 /** A server that has not answered by then does not come; Python alone may take some seconds on a busy machine. */
 const START_SECONDS = 60;
+const STOP_SECONDS = 3;
 
 /** The session of a window. Every start is numbered, so that what an earlier one still does changes nothing. */
 export class Supervisor implements Session, Disposable {
@@ -37,6 +38,8 @@ export class Supervisor implements Session, Disposable {
   private state: ServerState = { kind: "stopped" };
   private report: StatusReport | undefined;
   private client: LanguageClient | undefined;
+  private started: Promise<void> = Promise.resolve();
+  private ending: Promise<void> = Promise.resolve();
   private run = 0;
   private retry: NodeJS.Timeout | undefined;
   private disposed = false;
@@ -62,11 +65,12 @@ export class Supervisor implements Session, Disposable {
 
   /** Starts the server, or starts it anew; resolves when it runs or is in trouble. */
   async start(): Promise<void> {
+    this.report = undefined;
+    this.enter({ kind: "starting" });
     const run = await this.stopped();
     if (this.isPast(run)) {
       return;
     }
-    this.enter({ kind: "starting" });
     const found = await this.parts.find();
     if (this.isPast(run)) {
       return;
@@ -90,8 +94,9 @@ export class Supervisor implements Session, Disposable {
     const client = this.parts.makeClient(path, () => this.ended(run, begun, "it ended"));
     this.client = client;
     client.onNotification(STATUS_NOTIFICATION, (report: StatusReport) => this.told(run, report));
+    this.started = client.start();
     try {
-      await within(START_SECONDS, client.start());
+      await within(START_SECONDS, this.started);
     } catch (error) {
       this.ended(run, begun, error instanceof Error ? error.message : String(error));
       return;
@@ -155,19 +160,30 @@ export class Supervisor implements Session, Disposable {
     return this.client;
   }
 
-  /** Ends what runs; gives the number of the run that may follow. */
+  /** Ends what runs; gives the number of the run that may follow, once nothing of an earlier one is left. */
   private async stopped(): Promise<number> {
     this.run += 1;
     const run = this.run;
     clearTimeout(this.retry);
-    const { client } = this;
+    const { client, started } = this;
     this.client = undefined;
     this.report = undefined;
     if (client) {
-      // One that does not even start, or does not stop, is left to itself: it must not keep the next one waiting.
-      await client.dispose(2000).catch((error: unknown) => this.log.warn(`while stopping: ${String(error)}`));
+      this.ending = this.ending.then(() => this.end(client, started));
     }
+    await this.ending;
     return run;
+  }
+
+  private async end(client: LanguageClient, started: Promise<void>): Promise<void> {
+    try {
+      // A client can be stopped only once it runs.
+      await within(STOP_SECONDS, started).catch(() => undefined);
+      await client.dispose(STOP_SECONDS * 1000);
+    } catch (error) {
+      this.log.warn(`the server is killed, since it does not stop: ${String(error)}`);
+      client.serverProcess?.kill("SIGKILL");
+    }
   }
 
   private ended(run: number, begun: number, message: string): void {

@@ -45,6 +45,15 @@ test("a PATH without the server is said, and mended without a reload", async () 
   await back(parts);
 });
 
+test("starts that overtake each other end with one server", async () => {
+  const parts = await warmline();
+  const { document, position } = await drawn(TEXT);
+  await Promise.all([parts.session.restart(), parts.session.restart(), parts.session.restart()]);
+  await until("it runs", () => parts.session.server.kind === "running", [parts.session.onServer]);
+  await back(parts);
+  assert((await ask(parts, document, position, false)).length > 0);
+});
+
 test("a server that is too old is not started", async () => {
   const parts = await warmline();
   const old = script("old", 'touch "$0.ran-$1"; echo "warmline 0.0.9"');

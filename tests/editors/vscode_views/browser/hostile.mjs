@@ -1,6 +1,7 @@
 // What a model, a file or a person may write does nothing in the page of the chat; what goes wrong is said.
 import assert from "node:assert/strict";
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
+import * as path from "node:path";
 import { picture, settings, withPage } from "../../vscode/browser/page.mjs";
 import { ask, command, ended, open, openChat, pageOf, started, until } from "./views.mjs";
 
@@ -149,6 +150,45 @@ async function rewrites(page) {
   return chat;
 }
 
+/** What the chips name goes along; code of the answer replaces it, wherever it is by then. */
+async function attaches(page) {
+  await open(page, "words.py");
+  await page.locator(".view-line", { hasText: "WORD = " }).first().click();
+  await page.keyboard.press("Home");
+  await page.keyboard.press("Shift+End");
+  const chat = await openChat(page, "acme");
+  await chat.getByRole("button", { name: "Add the editor's file" }).click();
+  await chat.getByRole("button", { name: "Add the editor's selection" }).click();
+  const labels = chat.locator("form .chips li");
+  const told = async () => (await labels.allTextContents()).map((text) => text.replace("×", "")).join();
+  await until("both are there", async () => (await told()) === "words.py,words.py:5");
+  // A line more above: the chip stays with its text.
+  await page.locator(".view-line", { hasText: "import re" }).first().click();
+  await page.keyboard.press("Home");
+  await page.keyboard.press("Enter");
+  await until("the chip has moved", async () => (await told()) === "words.py,words.py:6");
+  await chat.getByRole("button", { name: "Remove words.py", exact: true }).click();
+  await until("one is gone", async () => (await told()) === "words.py:6");
+  const exchange = await ask(chat, "code");
+  assert.deepEqual(await exchange.locator(".chips.sent li").allTextContents(), ["words.py:6"]);
+  assert.equal(await labels.count(), 0);
+  await ended(exchange);
+  await page.locator(".view-line", { hasText: "import re" }).first().click();
+  await page.keyboard.press("Home");
+  await page.keyboard.press("Enter");
+  await exchange.getByRole("button", { name: "Show as a change" }).click();
+  await page.locator(".tab.active", { hasText: "proposed by acme" }).waitFor();
+  await picture(page, "apply");
+  await page.locator('.editor-actions [aria-label*="Apply Proposed Change"]').first().click();
+  await page.locator(".tab", { hasText: "proposed by acme" }).waitFor({ state: "detached" });
+  await page.locator(".editor-instance .monaco-editor.focused").waitFor();
+  await command(page, "File: Save");
+  const saved = () => readFileSync(path.join(settings.folder, "words.py"), "utf8");
+  await until("it has taken the place", () => /import re\n\ndef add\(a, b\):\n {4}return a \+ b\n/.test(saved()));
+  assert(!saved().includes("WORD = "), "what was replaced is gone");
+  return chat;
+}
+
 async function clears(page, chat) {
   await chat.getByRole("button", { name: "Clear the conversation" }).click();
   await chat.locator(".empty").waitFor();
@@ -176,6 +216,7 @@ await withPage(async (page) => {
   await survives(page, chat);
   await failsInWords(chat);
   chat = await rewrites(page);
+  chat = await attaches(page);
   await clears(page, chat);
 });
 console.log("null");

@@ -34,6 +34,7 @@ test("a chip says which lines go along", () => {
     [chip(fileSpan(10, 120, 3), 10), "a.py"],
     [chip(fileSpan(400, 120, 3), 400), "a.py:1-120 of 400"],
     [chip(fileSpan(1, 120, 0), 1), "a.py"],
+    [chip(fileSpan(24, 120, 0), 24), "a.py"],
   ];
   for (const [one, expected] of cases) {
     assert.equal(label(one), expected);
