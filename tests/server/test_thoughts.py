@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from warmline.variant import Reasoning
 from warmline_server.thoughts import Thoughts, parted
@@ -36,6 +36,7 @@ def test_what_is_a_thought(text: str, reasoning: Reasoning | None, thought: str,
     assert parted(text, reasoning) == (thought, answer)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(TEXTS, st.sampled_from([USUAL, BEGUN, ODD, None]), st.data())
 def test_any_cut_gives_the_same(text: str, reasoning: Reasoning | None, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
@@ -52,6 +53,7 @@ def test_any_cut_gives_the_same(text: str, reasoning: Reasoning | None, data: st
     assert kinds == sorted(kinds, reverse=True), "a thought came after the answer began"
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(TEXTS)
 def test_without_a_declared_format_nothing_is_taken_away(text: str) -> None:
     assert parted(text, None) == ("", text)

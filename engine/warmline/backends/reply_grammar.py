@@ -16,7 +16,7 @@ from .json_schema import grammar, refused
 _BLANKS: Final = "blanks ::= " + r"([ \t\r\n] " * 4 + ")?" * 4 + "\n"
 _ROOT: Final = re.compile(r"\broot\b")
 _LITERAL: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
-_CLASS: Final = {**_LITERAL, "]": "\\]", "[": "\\[", "^": "\\^", "-": "\\-"}
+_CLASS: Final = {**_LITERAL, "]": "\\]", "[": "\\[", "^": "\\x5E", "-": "\\x2D"}
 
 
 def reply_grammar(

@@ -24,7 +24,7 @@ STOPPING = """
       answers = answers + (line:match('^## acme') and 1 or 0)
     end
     if answers == 2 and lines[#lines] ~= '' then
-      vim.schedule(function() vim.api.nvim_input('<C-c>') end)
+      vim.schedule(function() vim.api.nvim_input('s') end)
       return true
     end
   end })

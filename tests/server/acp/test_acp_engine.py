@@ -14,7 +14,12 @@ from warmline.backends.base import Abort
 from warmline.backends.llama_session import LlamaSession
 from warmline.host.client import connect
 from warmline.host.local import LocalEngine
+from warmline.host.wire import ChatRequest, ChatTurn, Done, Outcome
+from warmline.registry import Store
+from warmline_server.acp.formats import FORMATS, Format
 from warmline_server.acp.live import Live
+from warmline_server.acp.plans import ToolCall
+from warmline_server.acp.tools import BUILT_IN
 from warmline_server.acp.turns import Limits
 from wire_client import Wire, prompt_of, wired
 
@@ -49,18 +54,58 @@ async def conversation(wire: Wire, room: Room, *says: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["hermes", "llama3"])
-async def test_native_calls_and_thoughts_under_the_grammar(room: Room, schema: Any, name: str) -> None:
+async def test_native_formats_under_the_grammar(room: Room, schema: Any, name: str) -> None:
     readme(room)
     template = TEMPLATE.replace("%s", CALLS[name])
-    reasoning = {"prompted": True}
-    profile = {"chat_template": template, "tools": name, "reasoning": reasoning, "n_ctx": 2048}
+    profile = {"chat_template": template, "tools": name, "reasoning": {}, "n_ctx": 2048}
     room.variant("plain", {"base": {"package": PACKAGE}, "profile": profile})
     room.select("plain")
-    limits = Limits(steps=3, step_tokens=64)
+    limits = Limits(steps=3, step_tokens=40)
     async with wired(connect(room.home), room.home, schema, limits) as wire:  # type: ignore[arg-type]
         text = await conversation(wire, room, "Read the file README.md.", "Thank you.")
+    assert text.strip()
     assert not any(sign in text for sign in SIGNS), text
-    assert wire.updates("agent_thought_chunk")
+    assert await forced_call(room, FORMATS[name])
+
+
+async def forced_call(room: Room, format_: Format) -> bool:
+    """Have the model call a tool where it may do nothing else; tell whether the call came to its end."""
+    held = format_.held(BUILT_IN, "ask", only_answer=False)
+    form = held.form.model_copy(update={"or_text_without": ""})
+    system = ChatTurn(role="system", content=format_.system_prompt(room.root, BUILT_IN))
+    request = ChatRequest(
+        client="test",
+        conversation="forced",
+        variant=Store(room.home).resolve("plain"),
+        messages=(system, ChatTurn(role="user", content="Read the file README.md.")),
+        max_tokens=96,
+        json_schema=held.json_schema,
+        form=form,
+        tools=held.tools,
+    )
+    engine = connect(room.home)
+    try:
+        done = [event async for event in engine.chat(request)][-1]
+    finally:
+        await engine.close()
+    assert isinstance(done, Done)
+    assert done.text.startswith(form.before or "{"), done.text
+    whole = done.outcome is Outcome.STOP
+    assert not whole or isinstance(format_.parse(done.text), ToolCall), done.text
+    return whole
+
+
+async def test_a_thought_that_the_template_has_begun(room: Room, schema: Any) -> None:
+    """The model is held to a thought, which it does not end: all of it is shown as one, and none as an answer."""
+    template = TEMPLATE.replace("%s", "").replace("assistant\n{% endif %}", "assistant\n<think>{% endif %}")
+    profile = {"chat_template": template, "reasoning": {"prompted": True}, "n_ctx": 1024}
+    room.variant("plain", {"base": {"package": PACKAGE}, "profile": profile})
+    room.select("plain")
+    limits = Limits(steps=2, step_tokens=12)
+    async with wired(connect(room.home), room.home, schema, limits) as wire:  # type: ignore[arg-type]
+        text = await conversation(wire, room, "Hello.")
+    assert "".join(each["content"]["text"] for each in wire.updates("agent_thought_chunk")).strip()
+    assert text == ""
 
 
 async def test_another_variant_in_mid_session_reuses_nothing(room: Room, schema: Any) -> None:

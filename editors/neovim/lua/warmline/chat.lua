@@ -41,7 +41,7 @@ local function ended(note)
   if note then
     pane.paragraph(note)
   end
-  pane.title('<CR> ask · <C-c> stop · R new · q close')
+  pane.title('<CR> ask · R new · q close')
 end
 
 local function heading(variant, identity)
@@ -97,7 +97,7 @@ end
 ---@param question warmline.Question
 function M.ask(question)
   if turn then
-    notice.warn('an answer is being written', '<C-c> in the chat stops it')
+    notice.warn('an answer is being written', 's in the chat stops it')
     return
   end
   local bufnr = source and vim.api.nvim_buf_is_valid(source) and source or vim.api.nvim_get_current_buf()
@@ -119,7 +119,7 @@ function M.ask(question)
   if question.about then
     pane.paragraph('> about ' .. question.about)
   end
-  pane.title('<C-c> stop')
+  pane.title('s or <C-c> stop')
   questions.stream(this.token, function(value)
     if value.kind == 'started' then
       this.streamed = true

@@ -45,6 +45,7 @@ local function made(chat)
   map('<CR>', chat.prompt, 'ask')
   map('i', chat.prompt, 'ask')
   map('<C-c>', chat.stop, 'stop the answer')
+  map('s', chat.stop, 'stop the answer') -- <C-c> only interrupts where it comes while Neovim is at work
   map('R', chat.restart, 'begin another conversation')
   map('q', '<Cmd>close<CR>', 'close')
   return bufnr

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import * as path from "node:path";
 import { picture, settings, withPage } from "../../vscode/browser/page.mjs";
-import { ask, command, ended, open, openChat, pageOf, started, until } from "./views.mjs";
+import { ask, command, ended, open, openChat, pageOf, save, started, until } from "./views.mjs";
 
 const outside = [];
 
@@ -181,8 +181,7 @@ async function attaches(page) {
   await picture(page, "apply");
   await page.locator('.editor-actions [aria-label*="Apply Proposed Change"]').first().click();
   await page.locator(".tab", { hasText: "proposed by acme" }).waitFor({ state: "detached" });
-  await page.locator(".editor-instance .monaco-editor.focused").waitFor();
-  await command(page, "File: Save");
+  await save(page, "words.py");
   const saved = () => readFileSync(path.join(settings.folder, "words.py"), "utf8");
   await until("it has taken the place", () => /import re\n\ndef add\(a, b\):\n {4}return a \+ b\n/.test(saved()));
   assert(!saved().includes("WORD = "), "what was replaced is gone");

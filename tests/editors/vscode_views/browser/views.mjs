@@ -35,14 +35,27 @@ export function pageOf(page, title) {
   });
 }
 
-/** Runs a command by its title. */
+/** Runs a command by its title; the list closes when an editor that is just being opened takes the focus. */
 export async function command(page, title) {
-  await page.keyboard.press("F1");
   const input = page.locator(".quick-input-widget input[type=text]").first();
-  await input.waitFor();
-  await input.fill(`>${title}`);
-  await page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first().waitFor();
+  const row = page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first();
+  await until(`the command ${title} is listed`, async () => {
+    await page.keyboard.press("F1");
+    await input.fill(`>${title}`, { timeout: 1500 });
+    await row.waitFor({ timeout: 3000 });
+    return true;
+  });
   await page.keyboard.press("Enter");
+}
+
+/** Saves the file of the active tab. */
+export async function save(page, name) {
+  const dirty = page.locator(`.tab[data-resource-name="${name}"].dirty`);
+  await dirty.waitFor();
+  await until(`${name} is saved`, async () => {
+    await page.keyboard.press("Control+s");
+    return (await dirty.count()) === 0;
+  });
 }
 
 /** Waits until the extension is there: before, the palette does not list its commands. */

@@ -10,7 +10,7 @@ declare function acquireVsCodeApi(): {
   setState(state: unknown): void;
 };
 
-const NEAR_THE_END = 40; // pixels: who has scrolled up further is not pulled down by what is being written
+const NEAR_THE_END = 40; // pixels
 const vscode = acquireVsCodeApi();
 const send = (message: FromPage): void => vscode.postMessage(message);
 
@@ -33,6 +33,9 @@ const ask = button("Ask", () => submit());
 const stop = button("Stop", () => send({ kind: "stop" }), "Stop this answer");
 const saying = make("div", { className: "unseen", aria: { role: "status", live: "polite" } });
 const views = new Map<number, ExchangeView>();
+// Who has scrolled up is not pulled down by what is being written.
+let following = true;
+let scrolledTo = 0;
 
 function build(): void {
   input.rows = 2;
@@ -45,6 +48,7 @@ function build(): void {
       submit();
     }
   });
+  log.addEventListener("scroll", scrolled);
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !stop.hidden) {
       send({ kind: "stop" });
@@ -76,13 +80,14 @@ function submit(): void {
   }
   input.value = "";
   vscode.setState({ draft: "" });
+  following = true;
   send({ kind: "ask", text });
 }
 
 function take(message: ToPage): void {
-  const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR_THE_END;
   switch (message.kind) {
     case "all":
+      following = true;
       views.clear();
       log.replaceChildren(empty);
       message.exchanges.forEach(show);
@@ -110,9 +115,19 @@ function take(message: ToPage): void {
       saying.textContent = message.text;
       break;
   }
-  if (atEnd || message.kind === "all") {
-    requestAnimationFrame(() => log.scrollTo({ top: log.scrollHeight }));
-  }
+  // A frame later: what came in this message is drawn by then.
+  requestAnimationFrame(() => {
+    if (following) {
+      log.scrollTo({ top: log.scrollHeight });
+    }
+  });
+}
+
+/** Text that grows below moves nothing, so only a person gets further up. */
+function scrolled(): void {
+  const nearTheEnd = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR_THE_END;
+  following = nearTheEnd || (following && log.scrollTop >= scrolledTo);
+  scrolledTo = log.scrollTop;
 }
 
 function show(exchange: Extract<ToPage, { kind: "exchange" }>["exchange"]): void {
