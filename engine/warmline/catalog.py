@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -20,9 +20,6 @@ from .filemodel import Backend, Digest, FileModel, Model, Name, load_file
 from .registry import Expectation, Store
 from .store.records import AdapterRecord, DeclaredBase, ModelRecord, StoredFile
 from .variant import AdapterSpec, Profile, Scale
-
-if TYPE_CHECKING:
-    pass
 
 MAX_CATALOG_BYTES: Final = 8 << 20
 _SOURCE: Final = re.compile(r"(https?://[^\s/]+/\S*|hf://[\w.-]+/[\w.-]+(/\S*)?|package:[A-Za-z_]\w*:[^/\\\s][^\\\s]*)")
@@ -176,7 +173,7 @@ class Need:
 
     entry: ModelEntry | AdapterEntry
     base: str | None
-    expect: Expectation | None
+    expect: Expectation
     present: bool
 
 
@@ -272,7 +269,11 @@ def _base_of(catalog: Catalog, entry: AdapterEntry, store: Store) -> str | None:
 
 
 def _need(catalog: Catalog, entry: ModelEntry | AdapterEntry, base: str | None, store: Store, strict: bool) -> Need:
-    expect = _strict(catalog, entry, base) if strict else None
+    if strict:
+        _check_vouched(catalog, entry)
+    made_for = entry.base if isinstance(entry, AdapterEntry) else DeclaredBase()
+    files = {each.name: each.digest for each in entry.files}
+    expect = Expectation(catalog.name, entry.digest, made_for, files, entry.certificate, curated=strict)
     present = _check_installed(catalog, entry, store)
     if not present and not entry.source:
         message = f"the entry `{entry.name}` has no source"
@@ -281,7 +282,7 @@ def _need(catalog: Catalog, entry: ModelEntry | AdapterEntry, base: str | None, 
     return Need(entry, base if isinstance(entry, AdapterEntry) else None, expect, present)
 
 
-def _strict(catalog: Catalog, entry: ModelEntry | AdapterEntry, base: str | None) -> Expectation:
+def _check_vouched(catalog: Catalog, entry: ModelEntry | AdapterEntry) -> None:
     """What a catalog vouches for it names by digest; a name alone proves nothing."""
     missing = None
     if entry.digest is None:
@@ -290,16 +291,13 @@ def _strict(catalog: Catalog, entry: ModelEntry | AdapterEntry, base: str | None
         missing = "the digest of the base it was made for"
     elif isinstance(entry, AdapterEntry) and entry.files and not {each.name for each in entry.files} >= _PEFT_FILES:
         missing = "the digests of both its files"
-    if missing or entry.digest is None:
+    if missing:
         raise CatalogError(
             f"the catalog `{catalog.name}` vouches for `{entry.name}` without {missing}",
             code="catalog.digest",
             field=entry.name,
-            remedy="Ask the curator to add it, or install it as your own (not strict)",
+            remedy="Ask the curator to add it, or install it as your own (--own)",
         )
-    made_for = entry.base if isinstance(entry, AdapterEntry) else DeclaredBase()
-    files = {each.name: each.digest for each in entry.files}
-    return Expectation(catalog.name, entry.digest, made_for, files, entry.certificate)
 
 
 _PEFT_FILES: Final = frozenset({"adapter_config.json", "adapter_model.safetensors"})
@@ -311,19 +309,29 @@ def _check_installed(catalog: Catalog, entry: ModelEntry | AdapterEntry, store: 
         record: ModelRecord | AdapterRecord
         if isinstance(entry, ModelEntry):
             record = store.get_model(entry.name, entry.backend)
-            found = record.digest
         else:
             record = store.get_adapter(entry.name, entry.backend)
-            found = record.source_digest or record.digest
     except StoreError as error:
         if error.code in ("store.unknown_model", "store.unknown_adapter"):
             return False
         raise
-    if entry.digest is None or entry.digest != found:
+    if not _same(entry, record):
+        article = "an" if entry.type == "adapter" else "a"
         raise CatalogError(
-            f"a {entry.type} `{entry.name}` is installed that is not the one of the catalog `{catalog.name}`",
+            f"{article} {entry.type} `{entry.name}` is installed that is not the one of the catalog `{catalog.name}`",
             code="catalog.conflict",
             field=entry.name,
             remedy=f"Remove it first: warmline {entry.type} remove {entry.backend}/{entry.name}",
         )
     return True
+
+
+def _same(entry: ModelEntry | AdapterEntry, record: ModelRecord | AdapterRecord) -> bool:
+    """Compare what is installed with each digest that the entry gives; with where it came from, if it gives none."""
+    there = {file.name: file.digest for file in record.files}
+    if any(there.get(file.name, file.digest) != file.digest for file in entry.files):
+        return False
+    if entry.digest is None:
+        return record.source == entry.source
+    # An adapter's is that of the weights as given; a base's may be that of the GGUF file that it was imported from.
+    return entry.digest in (record.digest, record.source_digest)

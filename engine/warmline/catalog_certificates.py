@@ -20,7 +20,7 @@ def uncertified(entry: VariantEntry, why: str) -> CatalogError:
         f"the variant `{entry.name}` {why}",
         code="catalog.certificate",
         field=entry.name,
-        remedy="Ask the curator for one, or install it as your own (not strict)",
+        remedy="Ask the curator for one, or install it as your own (--own)",
     )
 
 

@@ -11,6 +11,7 @@ from .catalog_certificates import check_certificate, keep, uncertified
 from .errors import CatalogError
 from .registry import Store
 from .store.records import AdapterRecord, ModelRecord
+from .store.resolution import package_file
 from .variant import AdapterSpec, BaseRef, VariantFile
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def install(
                 expect=need.expect,
             )
         else:
+            if origin.startswith("package:"):
+                place = package_file(origin.removeprefix("package:"), todo.catalog, f"{entry.name}.source")
             record = store.add_adapter(
                 place,
                 entry.name,

@@ -90,6 +90,7 @@ CONDITIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "hub.failed": "The hub answered with an error.",
         "hub.gated": "The repository wants an account that has accepted its terms.",
         "hub.missing": "The package that downloads is not installed.",
+        "hub.no_digest": "Nobody states a digest of the file: nothing would tell other bytes from the right ones.",
         "hub.reference": "This is no name of a repository, or of a file in one.",
         "hub.short": "Fewer bytes came than the hub promised.",
         "hub.unknown": "The hub knows no such repository, revision or file.",

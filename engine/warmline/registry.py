@@ -250,7 +250,20 @@ class Store:
                 if base is not None:
                     file = str(self.places.adapter(record))
                     source = base.source_digest
-                    check_declared_base(spec.name, record.base, base.digest, file, strict=False, source=source)
+                    foreign = record.base.digest is not None and not record.base.means(base.digest, source)
+                    claimed = self._claimed(base) if foreign else frozenset()
+                    check_declared_base(
+                        spec.name, record.base, base.digest, file, strict=False, source=source, claimed=claimed
+                    )
+
+    def _claimed(self, base: ModelRecord) -> frozenset[str]:
+        """What a base says of itself that it was made of; only folders do."""
+        if base.format != "openvino":
+            return frozenset()
+        from .verified_openvino import read_folder
+
+        mark = read_folder(self.places.model(base)).source_digest
+        return frozenset({mark} if mark else ())
 
     def list_variants(self, backend: Backend | None = None) -> list[Listed[VariantFile]]:
         """List the store's own variant files, read; broken ones come with their error."""

@@ -285,10 +285,10 @@ _CATALOG = _section(
     ("ambiguous", "Catalog.find", "Of two entries with one name, the person says which."),
     (
         "digest",
-        "_strict",
+        "_check_vouched",
         "What a catalog vouches for, it names by digest: the artifact and, for an adapter, its base.",
     ),
-    ("source", "_strict", "What is not installed yet has a source in the catalog itself, never in an artifact."),
+    ("source", "_need", "What is not installed yet has a source in the catalog itself, never in an artifact."),
     ("conflict", "_check_installed", "A name that is taken by other bytes is not taken over."),
     (
         "certificate",

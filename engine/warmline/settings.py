@@ -14,6 +14,7 @@ from .filemodel import BACKENDS, Backend, FileModel, load_file, parse
 
 SETTINGS_FILE: Final = "config.json"
 _FALLBACK: Final = "default"
+_MOST_PIPELINES: Final = 16
 _log = logging.getLogger(__name__)
 
 Folder = Annotated[str, Field(min_length=1, max_length=4096)]
@@ -50,8 +51,15 @@ class Settings(FileModel):
     resident_bases: Annotated[int, Field(ge=1, le=16)] = Field(
         default=2, alias="resident-bases", description="Bases in memory at most; memory may allow fewer."
     )
-    warm_pipelines: Annotated[int, Field(ge=1, le=16)] = Field(
-        default=1, alias="warm-pipelines", description="OpenVINO identities in memory; each has its own weights."
+    warm_pipelines: Annotated[int, Field(ge=0, le=_MOST_PIPELINES)] = Field(
+        default=0,
+        alias="warm-pipelines",
+        description="OpenVINO identities in memory at most; 0: one, or as many as `pipeline-memory-mib` holds.",
+    )
+    pipeline_memory_mib: Annotated[int, Field(ge=0, le=1 << 24)] = Field(
+        default=0,
+        alias="pipeline-memory-mib",
+        description="Most MiB that they take together, one in any case; 0: three quarters of the machine's memory.",
     )
     engine_idle_seconds: Annotated[int, Field(ge=0, le=10**7)] = Field(
         default=900, alias="engine-idle-seconds", description="The engine leaves after so long without use; 0: never."
@@ -67,6 +75,14 @@ class Settings(FileModel):
     def downloads(self, home: Path) -> Path:
         """Return the folder of unfinished downloads."""
         return Path(self.download_path).expanduser() if self.download_path else home / "downloads"
+
+    def pipelines(self) -> tuple[int, int | None]:
+        """Return how many OpenVINO pipelines stay in memory at most, and how many bytes they may take together."""
+        from .capacity import default_budget
+
+        if self.pipeline_memory_mib:
+            return self.warm_pipelines or _MOST_PIPELINES, self.pipeline_memory_mib << 20
+        return self.warm_pipelines or 1, default_budget()
 
     def by_name(self) -> dict[str, Any]:
         """Return all settings by the names that people type."""

@@ -15,8 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
-from filelock import FileLock
-
 from .digests import is_digest, open_regular, private_folder, write_atomically
 from .errors import ArtifactError, TrustError
 
@@ -85,6 +83,8 @@ class TrustStore:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
+        from filelock import FileLock  # for those who approve; whoever lists variants only reads
+
         try:
             private_folder(self.path.parent)
             with FileLock(str(self.path) + ".lock", timeout=10, mode=0o600):

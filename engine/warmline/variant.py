@@ -269,8 +269,12 @@ def json_schema(kind: str) -> dict[str, Any]:
     return of(kind)
 
 
+# The field of a variant's file that says which artifact it is; an installed one is named by its name alone.
+NamedBy = Literal["name", "path", "package"]
+
+
 class ResolvedBase(Model):
-    """A base with its place on this machine; `workspace` as in `ResolvedAdapter`.
+    """A base with its place on this machine; `workspace` and `named_by` as in `ResolvedAdapter`.
 
     `merged_from` says what a merged model was made of (``qwen+acme``); None for any other. `source_digest` is the GGUF
     file that the store imported it from.
@@ -282,6 +286,7 @@ class ResolvedBase(Model):
     source_digest: Digest | None = None
     source: str = ""
     workspace: bool = False
+    named_by: NamedBy = "path"
     trust: Trust = Trust.USER
     merged_from: str | None = None
 
@@ -290,7 +295,8 @@ class ResolvedAdapter(Model):
     """An adapter with its place on this machine and what is known of it.
 
     What a workspace brings or picks (`workspace`) is loaded only if the user approved its digest, by installing it or
-    by answering; `declared_base` comes from the store's record, or from the record beside the file.
+    by answering; `declared_base` comes from the store's record, or from the record beside the file. `named_by` is the
+    field of the variant's file that says which one it is.
     """
 
     name: str
@@ -301,6 +307,7 @@ class ResolvedAdapter(Model):
     trust: Trust = Trust.USER
     source: str = ""
     workspace: bool = False
+    named_by: NamedBy = "path"
 
 
 class ResolvedVariant(Model):

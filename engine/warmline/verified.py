@@ -177,14 +177,14 @@ class Verifier:
     def _verify(self, variant: ResolvedVariant) -> Verified:
         backend = self._backend(variant)
         files = self._files_of(variant)
-        with _blamed(variant, "base"):
+        with _blamed(variant, "base", variant.base.named_by):
             base_digest = files.base(variant.base, partial(self._admit, variant.base))
         adapters = []
         for index, spec in enumerate(variant.adapters):
-            with _blamed(variant, f"adapters[{index}]"):
+            with _blamed(variant, f"adapters[{index}]", spec.named_by):
                 adapters.append(self._adapter(spec, variant.base, base_digest, files))
         _check_unlike(variant, adapters)
-        with _blamed(variant, "base"):
+        with _blamed(variant, "base", variant.base.named_by):
             facts = backend.facts(variant.base.path, base_digest)
         profile = variant.profile
         with _blamed(variant, "profile"):
@@ -285,9 +285,12 @@ class Verifier:
     def _check_approved(self, artifact: ResolvedBase | ResolvedAdapter, digest: str) -> None:
         if artifact.workspace and not self._approved(digest):
             kind = "base" if isinstance(artifact, ResolvedBase) else "adapter"
+            if artifact.named_by == "name":
+                why = "is not approved any more; it is installed, and a variant of this workspace names it"
+            else:
+                why = f"is not approved; this workspace brings it: {artifact.path}"
             raise TrustError(  # without a file: `_blamed` would put its path before all else
-                f"the {kind} `{artifact.name}` ({short(digest)}) is not approved; this workspace brings it: "
-                f"{artifact.path}",
+                f"the {kind} `{artifact.name}` ({short(digest)}) {why}",
                 code="trust.unapproved",
                 remedy="If you trust where it came from, run in this workspace: warmline trust add --workspace",
             )
@@ -338,7 +341,7 @@ def _bos(variant: ResolvedVariant, facts: BaseFacts) -> int | None:
 
 
 @contextmanager
-def _blamed(variant: ResolvedVariant, part: str) -> Iterator[None]:
+def _blamed(variant: ResolvedVariant, part: str, named_by: str = "") -> Iterator[None]:
     """Point errors about an artifact at the field of the variant file that names it; the artifact stays in the text."""
     try:
         yield
@@ -349,7 +352,7 @@ def _blamed(variant: ResolvedVariant, part: str) -> Iterator[None]:
         if inner in ("digest", "scale"):
             error.field = f"{part}.{inner}"
         elif inner is None or not inner.startswith(part):
-            error.field = f"{part}.path" if part != "profile" else part
+            error.field = f"{part}.{named_by}" if named_by else part
             if inner:
                 error.message = f"{inner}: {error.message}"
         if error.file:

@@ -12,10 +12,11 @@ from cachetools import LRUCache
 
 from .artifacts.peft import CONFIG_NAME, WEIGHTS_NAME, PeftAdapter, read_peft
 from .backends.base import BaseFacts, ContextConfig
-from .backends.openvino_facts import FolderConfig
+from .backends.openvino_facts import FolderConfig, check_config
 from .backends.openvino_names import MAX_XML_BYTES, Network, match, read_network
 from .backends.openvino_native import KV_PRECISIONS, PRECISE
-from .backends.openvino_pipeline import check_device, kv_tokens
+from .backends.openvino_pipeline import WEIGHTS, check_device, kv_tokens
+from .backends.openvino_vocabulary import check_tokenizer
 from .capacity import Capacity, default_budget, fitting, row_bytes
 from .digests import DigestCache, open_regular
 from .errors import ArtifactError, BackendError
@@ -26,7 +27,7 @@ from .variant import Profile, ResolvedAdapter, ResolvedBase
 from .verified_files import Admit, KnownAdapter
 
 _REMEMBERED: Final = 16
-_XML, _WEIGHTS = "openvino_model.xml", "openvino_model.bin"
+_XML = "openvino_model.xml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class FolderFiles:
         admit(digest)
         if digest not in self._bases:
             network = read_folder(base.path)
-            nbytes = sum(size for path, _, size in found if path == base.path / _WEIGHTS)
+            nbytes = sum(size for path, _, size in found if path == base.path / WEIGHTS)
             self._bases[digest] = _Base(network, FolderConfig(base.path), nbytes)
         return digest
 
@@ -173,7 +174,13 @@ class FolderFiles:
 
 
 def read_folder(folder: Path) -> Network:
-    """Read the network of a model folder that is whole."""
+    """Read the network of a model folder that is whole: network, weights, tokenizer and config; no library is needed.
+
+    Raises
+    ------
+    ArtifactError
+        ``artifact.folder``, ``artifact.openvino.tokenizer``, ``artifact.openvino.config``, ``artifact.openvino.xml``.
+    """
     _check_whole(folder)
     with open_regular(folder / _XML) as fd:
         xml = os.pread(fd, min(os.fstat(fd).st_size, MAX_XML_BYTES + 1), 0)
@@ -182,7 +189,7 @@ def read_folder(folder: Path) -> Network:
 
 def _check_whole(folder: Path) -> None:
     names = files_of(folder)
-    for name in (_XML, _WEIGHTS):
+    for name in (_XML, WEIGHTS):
         if name not in names:
             raise ArtifactError(
                 f"the folder holds no {name}",
@@ -190,6 +197,8 @@ def _check_whole(folder: Path) -> None:
                 file=str(folder),
                 remedy="Give a folder that holds an exported OpenVINO model",
             )
+    check_tokenizer(folder)
+    check_config(folder)
 
 
 def _digest(folder: Path, found: list[tuple[Path, str, int]]) -> str:

@@ -138,11 +138,11 @@ class Answerer:
 def thought_apart(reply: Reply, marks: Reasoning | None) -> Reply:
     """Part a thought from the answer: well formed is one thought, whole, with an answer behind it and no mark in that.
 
-    Where the profile says nothing of thoughts, the form is that of an answer without any.
+    Where the profile says nothing of thoughts, no thought is apart from anything, and no reply is well formed.
     """
     text = reply.text or ""
     if marks is None:
-        return reply
+        return replace(reply, well_formed=False, note="the profile says nothing of thoughts")
     head, closed, answer = text.partition(marks.close)
     opened_once = marks.prompted or (head.lstrip().startswith(marks.open) and head.count(marks.open) == 1)
     stray = marks.open in answer or marks.close in answer

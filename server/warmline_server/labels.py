@@ -1,6 +1,8 @@
-"""What people read in place of codes: who vouches for an artifact, how much of a prompt was there."""
+"""What people read in place of codes: who vouches for an artifact, how much was warm, how a suggestion ended."""
 
 from __future__ import annotations
+
+from typing import Final
 
 
 def trust_label(catalog: str, *, verified: bool) -> str:
@@ -25,3 +27,43 @@ def warmth(reason: str, reused: int, prompt: int, *, estimated: bool = False) ->
         return f"not warm: this document's last request ran as another variant ({detail} differs)"
     reasons = {"cold": "nothing of this text was there", "evicted": "its KV had to make room"}
     return f"not warm: {reasons.get(kind, reason)}"
+
+
+# What cut a suggestion's text, or left nothing of it; what forbids it; what came in between.
+_SUGGESTED: Final = {
+    "after-deletion": "nothing after a deletion: type on, or ask for it",
+    "binary": "nothing in a document that is no text",
+    "blank-lines": "ended at blank lines",
+    "block-end": "ended with its block",
+    "cancelled": "no longer wanted by the editor",
+    "deadline": "ended at the time limit",
+    "degenerate": "went round in circles there",
+    "fence": "ended with its block of code",
+    "identity": "the variant was changed meanwhile",
+    "length": "ended at the most tokens of a suggestion",
+    "mid-line": "nothing in the middle of a line, unless asked for",
+    "off:gitignored": "off for files that Git ignores",
+    "off:language": "off for this language, by the settings",
+    "off:path": "off for this path, by the settings",
+    "no-workspace": "no `.warmline` folder here and no default variant",
+    "only-when-asked": "only when asked for, by the settings",
+    "out-of-sync": "the editor's and the server's text differ: open the file again",
+    "prose": "turned to prose there",
+    "repeats-above": "would repeat the line above",
+    "repeats-closer": "would close a bracket that is closed already",
+    "repeats-lines": "would repeat lines that are there already",
+    "repeats-suffix": "would repeat what follows the cursor",
+    "restricted": "nothing but your default variant before this workspace is trusted, and there is none",
+    "scheme": "only files of this machine have suggestions",
+    "secret": "nothing in files that may hold secrets",
+    "stop": "ended where such texts end",
+    "superseded": "replaced by a newer request",
+    "unbalanced": "would close a bracket that is not open",
+    "weak": "hidden: the model was not sure enough",
+    "whitespace": "nothing but blanks",
+}
+
+
+def suggested(reason: str) -> str:
+    """Say how a request for a suggestion ended; a reason that is not known here is given as it is."""
+    return _SUGGESTED.get(reason) or _SUGGESTED.get(reason.partition(":")[0], reason)

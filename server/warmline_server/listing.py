@@ -9,15 +9,17 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warmline.errors import WarmlineError
+from warmline.errors import ArtifactError, WarmlineError
 from warmline.filemodel import load_file
 from warmline.identity import exact_decimal
 from warmline.registry import Found, Store, Workspace
 from warmline.settings import default_variant
+from warmline.store.finding import check_file_name, check_says_its_name
 from warmline.store.records import AdapterRecord, ModelRecord
-from warmline.store.resolution import contained
+from warmline.store.resolution import contained, package_file
 from warmline.variant import AdapterSpec, Overrides, VariantFile
 
+from .file_state import FileState, state_of
 from .labels import trust_label
 from .standing import NONE, certificates
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from .cli.tables import Cell
 
 UNAPPROVED = "not approved"
+TAKEN_BACK = "approval taken back"
+_WEIGHTS = "openvino_model.bin"  # in a model's folder
 _STYLES = {"certified": "green", "failed": "red", "void": "yellow"}
 
 
@@ -121,9 +125,12 @@ class Row:
         return [mark, name, self.made_of, self.kind, trust, certificate, self.found.backend, where]
 
 
-def list_rows(home: Path, workspace: Workspace | None) -> list[Row]:
-    """List what can be selected; a broken file is in the list, with what is wrong with it."""
-    reader = _Reader(Store(home))
+def list_rows(home: Path, workspace: Workspace | None, looked_at: dict[str, FileState] | None = None) -> list[Row]:
+    """List what can be selected; a broken file is in the list, with what is wrong with it.
+
+    `looked_at` is filled with the weights that were looked for, and what was found.
+    """
+    reader = _Reader(Store(home), {} if looked_at is None else looked_at)
     selected, overrides = _selected(reader.store, workspace)
     standing = _standings(reader.store, workspace)
     rows = []
@@ -172,69 +179,115 @@ def _selected(store: Store, workspace: Workspace | None) -> tuple[Found | None, 
 class _Reader:
     """Reads each record once, whatever number of variants names it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, looked_at: dict[str, FileState]) -> None:
         self.store = store
-        self._models: dict[tuple[str, str], ModelRecord] = {}
-        self._adapters: dict[tuple[str, str], AdapterRecord] = {}
+        self._models: dict[tuple[str, str], tuple[ModelRecord, Path]] = {}
+        self._adapters: dict[tuple[str, str], tuple[AdapterRecord, Path]] = {}
+        self._packages: dict[str, Path] = {}
+        self._looked_at = looked_at
 
     @cached_property
-    def _approved(self) -> set[str]:
-        from warmline.trust import TrustStore  # only a workspace's variants ask
+    def _approved(self) -> frozenset[str] | None:
+        """Approved digests; None where they cannot be read, which approves nothing (`doctor` says so)."""
+        from warmline.trust import TrustStore
 
         try:
-            return set(TrustStore(self.store.home / "trust.json").entries())
+            return frozenset(TrustStore(self.store.home / "trust.json").entries())
         except WarmlineError:
-            return set()  # approvals that cannot be read approve nothing; `doctor` says so
+            return None
 
     def row(self, found: Found, selected: bool, scales: Mapping[str, Decimal]) -> Row:
         """Read one variant, with other scales for some adapters.
 
         Raises `WarmlineError` for one that cannot be used as it is written.
         """
+        check_file_name(found)
         file = load_file(found.path, VariantFile)
+        check_says_its_name(file, found)
         base = file.base
         merged, trust, digest, source = None, "user", base.digest, None
         name = base.name or (base.path or base.package or "").replace("\\", "/").rpartition("/")[2].rpartition(":")[2]
         if base.installed:
-            model = self._model(file.backend, base.name or "")
+            model, path = self._model(file.backend, base.name or "")
             merged, digest, source = model.merged_from, model.digest, model.source_digest
             trust = trust_label(model.catalog, verified=True)
-        if found.workspace and base.package is None and digest not in self._approved:
-            trust = UNAPPROVED
+            self._check_there(path, found, "base.name")
+        elif base.package is not None:
+            self._check_there(self._package(base.package, found), found, "base.package")
+        else:
+            self._check_there(contained(base.path or "", found, "base.path"), found, "base.path")
+        if base.package is None:
+            trust = self._standing(trust, digest, found, installed=base.installed)
         adapters = tuple(
-            _rescaled(self._part(found, file.backend, spec, digest, source), scales.get(spec.name))
-            for spec in file.adapters
+            _rescaled(
+                self._part(found, file.backend, f"adapters[{index}]", spec, digest, source), scales.get(spec.name)
+            )
+            for index, spec in enumerate(file.adapters)
         )
         name = name.removesuffix(".gguf").lower()
         return Row(found, selected, name, merged, trust, digest, adapters, file.description)
 
+    def _standing(self, trust: str, digest: str | None, found: Found, *, installed: bool) -> str:
+        """Say so where nobody approved a part; what the user's own variants name of the store goes on being used."""
+        if self._approved is not None and digest in self._approved:
+            return trust
+        if found.workspace:
+            return UNAPPROVED
+        return f"{trust}, {TAKEN_BACK}" if installed and self._approved is not None else trust
+
+    def _check_there(self, path: Path, found: Found, field: str) -> None:
+        """The weights are there; each file is looked at once, whatever number of variants names it."""
+        name = str(path)
+        if name not in self._looked_at:
+            self._looked_at[name] = state_of(name)
+        if self._looked_at[name] is None:
+            remedy = "Put the file back, or remove the artifact and install it again"
+            message = f"{name}: the file does not exist"
+            raise ArtifactError(message, code="artifact.missing", file=str(found.path), field=field, remedy=remedy)
+
     def _part(
-        self, found: Found, backend: str, spec: AdapterSpec, base_digest: str | None, source_digest: str | None
+        self,
+        found: Found,
+        backend: str,
+        part: str,
+        spec: AdapterSpec,
+        base_digest: str | None,
+        source_digest: str | None,
     ) -> AdapterPart:
-        record: AdapterRecord | None = None
+        record: AdapterRecord | None
         if spec.path is None:
             key = (backend, spec.name)
             if key not in self._adapters:
-                self._adapters[key] = self.store.get_adapter(f"{backend}/{spec.name}")
-            record = self._adapters[key]
+                installed = self.store.get_adapter(f"{backend}/{spec.name}")
+                self._adapters[key] = installed, self.store.adapter_path(installed)
+            record, path = self._adapters[key]
+            self._check_there(path, found, f"{part}.name")
         else:
-            record = self._beside(found, spec)
+            path = contained(spec.path, found, f"{part}.path")
+            self._check_there(path, found, f"{part}.path")
+            record = self._beside(path, spec)
         tied = record is not None and record.base.means(base_digest, source_digest)
         catalog = record.catalog if record is not None and spec.path is None else ""  # a file's own word is no trust
         trust = trust_label(catalog, verified=tied)
         digest = spec.digest or (record.digest if record else None)
-        if found.workspace and digest not in self._approved:
-            trust = UNAPPROVED
+        trust = self._standing(trust, digest, found, installed=spec.path is None)
         return AdapterPart(spec.name, _scale(spec.scale), trust, digest)
 
-    def _model(self, backend: str, name: str) -> ModelRecord:
+    def _model(self, backend: str, name: str) -> tuple[ModelRecord, Path]:
+        """Return a base's record and its weights."""
         key = (backend, name)
         if key not in self._models:
-            self._models[key] = self.store.get_model(f"{backend}/{name}")
+            record = self.store.get_model(f"{backend}/{name}")
+            path = self.store.model_path(record)
+            self._models[key] = record, path / _WEIGHTS if record.format == "openvino" else path
         return self._models[key]
 
-    def _beside(self, found: Found, spec: AdapterSpec) -> AdapterRecord | None:
-        path = contained(spec.path or "", found, f"adapters.{spec.name}.path")
+    def _package(self, reference: str, found: Found) -> Path:
+        if reference not in self._packages:
+            self._packages[reference] = package_file(reference, str(found.path), "base.package")
+        return self._packages[reference]
+
+    def _beside(self, path: Path, spec: AdapterSpec) -> AdapterRecord | None:
         try:
             record = load_file(path.parent / "adapter.json", AdapterRecord)
         except WarmlineError:
@@ -250,6 +303,8 @@ def _weakness(trust: str) -> int:
     if trust == UNAPPROVED:
         return 3
     if trust.endswith("unverified"):
+        return 2
+    if trust.endswith(TAKEN_BACK):
         return 2
     return 0 if trust.startswith("curated") else 1
 

@@ -86,7 +86,7 @@ def test_neovim_shows_a_suggestion_and_who_made_it(folder: Path) -> None:
     screen = _screen(folder / "neovim.svg")
 
     assert re.search(r"def transfer\(\w.*\bamount_cents: int\)", screen)
-    assert re.search(r"ledger\.py .*warmline:? acme", screen)
+    assert re.search(r"ledger\.py .*warmline acme: warm", screen)
 
 
 def test_the_hover_shows_where_the_variant_came_from(folder: Path, examples: Path) -> None:

@@ -196,10 +196,25 @@ def test_without_strict_what_is_installed_is_the_users_own(team: Team, store: St
     team.entry("style")["base"].pop("digest")
     team.entry("style").pop("digest")
     todo = plan(team.load(), "acme", store, strict=False)
-    assert all(need.expect is None for need in todo.needs)
+    assert not any(need.expect.curated for need in todo.needs)
     install(todo, store, team.fetch, team.certificate)
     record = store.get_adapter("style")
     assert (record.trust, record.unverified, record.catalog) == (Trust.USER, True, "")
+
+
+def test_as_ones_own_what_a_catalog_brought_without_a_digest_is_there_the_next_time(team: Team, store: Store) -> None:
+    """The variant of a base and an adapter without digests: where they came from tells that they are these."""
+    team.entry("style").pop("digest")
+    team.entry("qwen").pop("digest")
+    for name in ("style", "acme", "acme"):
+        install(plan(team.load(), name, store, strict=False), store, team.fetch)
+    assert store.get_variant("acme").adapters[0].digest == store.get_adapter("style").digest
+    check(store)
+    store.remove_variant("acme")
+    store.remove_adapter("style")
+    store.add_adapter(team.style, "style", base="qwen")  # the very bytes, but nobody says so
+    error = refused("catalog.conflict", lambda: plan(team.load(), "acme", store, strict=False))
+    assert error.message.startswith("an adapter `style` is installed")
 
 
 def test_other_bytes_than_promised_are_refused_and_nothing_is_left(team: Team, store: Store) -> None:
@@ -236,6 +251,7 @@ def test_a_name_that_other_bytes_have_is_not_taken_over(team: Team, store: Store
     store.add_model(write_base(team.folder / "x.gguf", weights=b"\x77"), "qwen")
     error = refused("catalog.conflict", lambda: plan(catalog, "acme", store))
     assert "model remove llama/qwen" in error.remedy
+    assert error.message.startswith("a model `qwen` is installed")
     store.remove_model("qwen")
     install(plan(catalog, "acme", store), store, team.fetch, team.certificate)
     team.entry("acme")["profile"] = {"n_ctx": 4096}

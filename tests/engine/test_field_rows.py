@@ -26,6 +26,7 @@ from warmline.variant import Profile, ResolvedAdapter, ResolvedBase, ResolvedVar
 
 LLAMA, SERVICE, HERE = "engine/backends/test_llama.py", "engine/host/test_service.py", "engine/test_field_rows.py"
 STORE, RULES = "engine/test_registry_store.py", "engine/test_validation.py"
+OPENVINO, EFFECT = "engine/openvino/test_backend.py", "engine/openvino/test_effect.py"
 CONFORMANCE, SLIDING = "conformance/test_conformance.py", "conformance/test_sliding_window.py"
 
 # row: (what must hold, tests as file::function)
@@ -80,6 +81,7 @@ ROWS: dict[int, tuple[str, tuple[str, ...]]] = {
         (
             f"{SERVICE}::test_row_9_an_adapter_without_effect_is_refused",
             f"{LLAMA}::test_effect_is_measured",
+            f"{OPENVINO}::test_bad_input_gets_a_typed_error_with_a_remedy_and_the_engine_lives_on",
             f"{RULES}::test_each_rule_refuses_its_file",
         ),
     ),
@@ -89,6 +91,9 @@ ROWS: dict[int, tuple[str, tuple[str, ...]]] = {
             f"{STORE}::test_a_peft_folder_gives_the_same_digest_wherever_it_lies",
             f"{STORE}::test_a_peft_folder_is_used_as_it_is_on_openvino",
             "engine/artifacts/test_peft.py::test_rank_stabilised_lora_divides_by_the_root",
+            f"{EFFECT}::test_the_native_scale_is_the_dense_sum",
+            f"{EFFECT}::test_both_backends_change_alike",
+            f"{OPENVINO}::test_the_config_beside_the_weights_counts",
             f"{SERVICE}::test_describing_loads_nothing_and_says_everything",
         ),
     ),

@@ -13,6 +13,7 @@ from warmline.errors import ConfigError, VariantError, WarmlineError
 from warmline.registry import Store, Workspace, find_workspace
 from warmline.trust import TrustStore
 from warmline.variant import Overrides, Profile, Sampling
+from warmline_server.listing import list_rows
 
 
 def write(path: Path, data: Any) -> Path:
@@ -230,3 +231,40 @@ def test_a_fifo_for_the_trust_store_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(WarmlineError) as caught:
         TrustStore(tmp_path / "trust.json").entries()
     assert caught.value.code == "trust.store"
+
+
+ILL_NAMES = {
+    "V": ("store.name_case", "`V.json` differs only in capitals from `v.json`"),
+    "W": ("store.name", "this name cannot be used"),
+    "a b": ("store.name", "this name cannot be used"),
+}
+
+
+@pytest.mark.parametrize("brought_by", ["store", "workspace"])
+@pytest.mark.parametrize("name", ILL_NAMES)
+def test_a_file_that_no_name_can_mean_says_why(store: Store, workspace: Workspace, name: str, brought_by: str) -> None:
+    """It is listed as it is found: asking for it must not answer that it is not there."""
+    code, words = ILL_NAMES[name]
+    folder = workspace.root / ".warmline/variants" if brought_by == "workspace" else store.home / "variants/llama"
+    write(folder / "base.gguf", {})
+    for called in ("v", name):
+        ill = write(folder / f"{called}.json", {"name": "v", "base": {"path": "base.gguf"}})
+    with pytest.raises(WarmlineError) as caught:
+        store.find(name, workspace)
+    assert (caught.value.code, caught.value.file) == (code, str(ill))
+    assert words in caught.value.message
+    assert store.find("v", workspace).name == "v"
+    with pytest.raises(VariantError) as unknown:
+        store.find("vv", workspace)
+    assert unknown.value.remedy == "Did you mean `v`?"
+    rows = {row.found.name: row.error for row in list_rows(store.home, workspace)}
+    assert rows["v"] is None
+    assert getattr(rows[name], "code", None) == code
+
+
+def test_a_file_that_says_another_name_is_listed_as_what_asking_for_it_says(store: Store) -> None:
+    write(store.home / "variants/llama/base.gguf", {})
+    write(store.home / "variants/llama/v.json", {"name": "w", "base": {"path": "base.gguf"}})
+    (row,) = list_rows(store.home, None)
+    assert row.error is not None
+    assert (row.error.code, row.error.field) == ("config.field", "name")

@@ -167,7 +167,7 @@ def test_row_19_a_folders_digest_covers_its_weights_and_names(tmp_path: Path, co
     one = store.add_model(folder, "one", "openvino", copy=copy)
     (folder / "openvino_model.bin").write_bytes(b"weightz")
     two = store.add_model(folder, "two", "openvino", copy=copy)
-    (folder / "tokens/openvino_tokenizer.bin").rename(folder / "openvino_tokenizer.bin")
+    (folder / "tokens/vocabulary.txt").rename(folder / "vocabulary.txt")
     three = store.add_model(folder, "three", "openvino", copy=copy)
     assert len({one.digest, two.digest, three.digest}) == 3
     assert three.digest == digest_folder(folder, lambda fd: bytes_digest(os.pread(fd, 9999, 0)))[0]

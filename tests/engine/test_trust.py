@@ -9,7 +9,7 @@ import pytest
 from fake_backend import FakeBackend, write_adapter, write_base
 from store_tools import acme, filled
 from warmline.digests import DigestCache
-from warmline.errors import TrustError
+from warmline.errors import ArtifactError, TrustError
 from warmline.registry import Store, Workspace, find_workspace
 from warmline.trust import TrustStore
 from warmline.verified import Verifier
@@ -96,15 +96,44 @@ def test_a_workspace_that_brings_bytes_is_asked_about_unless_they_are_installed(
     assert asked(store, workspace) == "adapters[0].path"
 
 
+@pytest.mark.parametrize("part", ["base", "adapters[0]"])
 def test_what_a_workspace_picks_from_the_store_was_approved_until_that_is_taken_back(
-    store: Store, trust: TrustStore, tmp_path: Path
+    store: Store, trust: TrustStore, tmp_path: Path, part: str
 ) -> None:
     workspace = workspace_of(tmp_path / "ws", {"base": {"name": "base"}, "adapters": [{"name": "style"}]})
     verify(store, workspace)
-    assert trust.remove(store.get_adapter("style").digest)
-    assert asked(store, workspace).startswith("adapters[0]")
-    # The user's own variant is the user's own choice.
+    assert trust.remove((store.get_model("base") if part == "base" else store.get_adapter("style")).digest)
+    with pytest.raises(TrustError) as caught:
+        verify(store, workspace)
+    assert (caught.value.code, caught.value.field) == ("trust.unapproved", f"{part}.name")
+    assert "it is installed, and a variant of this workspace names it" in caught.value.message
+    assert "brings" not in caught.value.message
+    # The user's own variant is the user's own choice, also where a workspace selects it.
     Verifier(FakeBackend(), DigestCache(), trust.approved).verify(store.resolve("acme"))
+    workspace.file.write_text('{"variant": "acme"}')
+    verify(store, workspace)
+
+
+@pytest.mark.parametrize(
+    ("variant", "field"),
+    [
+        ({"base": {"name": "base"}, "adapters": [{"name": "a", "path": "../../a.pt"}]}, "adapters[0].path"),
+        ({"base": {"path": "../../a.pt"}}, "base.path"),
+    ],
+)
+def test_nobody_is_asked_to_approve_a_pickle(
+    store: Store, trust: TrustStore, tmp_path: Path, variant: dict[str, object], field: str
+) -> None:
+    """Whatever is in it, and whether it was approved before."""
+    root = tmp_path / "ws"
+    root.mkdir()
+    file = write_adapter(root / "a.pt") if field != "base.path" else write_base(root / "a.pt")
+    trust.add(DigestCache().digest(file), name="a", file=str(file))
+    workspace = workspace_of(root, variant)
+    with pytest.raises(ArtifactError) as caught:
+        store.resolve_workspace(workspace)
+    assert (caught.value.code, caught.value.field) == ("artifact.pickle", field)
+    assert str(caught.value.file).endswith("v.json")
 
 
 def test_a_workspaces_base_is_asked_about_too(store: Store, tmp_path: Path) -> None:

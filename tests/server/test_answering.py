@@ -25,7 +25,7 @@ IDENTITY = "sha256:" + "1" * 64
         ("it is <think>x</think>7", Reasoning(), "7", False),
         ("3 + 4</think>7", Reasoning(), "7", False),
         ("[T]x[/T]7", Reasoning(open="[T]", close="[/T]"), "7", True),
-        ("<think>x</think>7", None, "<think>x</think>7", True),
+        ("<think>x</think>7", None, "<think>x</think>7", False),
     ],
 )
 def test_thoughts_are_apart_from_the_answer(text: str, marks: Reasoning | None, shown: str | None, whole: bool) -> None:

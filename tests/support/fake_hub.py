@@ -29,11 +29,17 @@ class FakeHub:
         After a connection broke, files are answered with an error until this is taken back.
     served
         By file: other bytes than those whose digests are stated.
+    stated
+        Whether it states digests.
+    description
+        What it answers in place of a repository's description.
     """
 
     repos: dict[str, dict[str, bytes]] = field(default_factory=dict)
     gated: set[str] = field(default_factory=set)
     served: dict[str, bytes] = field(default_factory=dict)
+    stated: bool = True
+    description: bytes | None = None
     licence: str = "apache-2.0"
     cut_after: int = 0
     cuts: int = 0
@@ -107,12 +113,14 @@ class _Handler(BaseHTTPRequestHandler):
             return self._error(404, "RepoNotFound")
         if revision not in (None, "main", COMMIT):
             return self._error(404, "RevisionNotFound")
+        if self.hub.description is not None:
+            return self._send(200, self.hub.description, {"Content-Type": "application/json"})
         siblings = []
         for name, data in files.items():
             entry: dict[str, Any] = {"rfilename": name, "size": len(data), "blobId": _git(data)}
             if len(data) >= _LARGE:
                 entry["lfs"] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 130}
-            siblings.append(entry)
+            siblings.append(entry if self.hub.stated else {"rfilename": name, "size": len(data)})
         body = {"id": repo, "sha": COMMIT, "siblings": siblings, "cardData": {"license": self.hub.licence}}
         self._send(200, json.dumps(body).encode(), {"Content-Type": "application/json"})
 

@@ -52,8 +52,11 @@ def openvino_model(folder: Path, weights: bytes = b"weights", xml: str = openvin
     (folder / "openvino_model.xml").write_text(xml)
     (folder / "openvino_model.bin").write_bytes(weights)
     (folder / "config.json").write_text("{}")
+    for part in ("tokenizer", "detokenizer"):
+        (folder / f"openvino_{part}.xml").write_text("<net/>")
+        (folder / f"openvino_{part}.bin").write_bytes(b"t")
     (folder / "tokens").mkdir()
-    (folder / "tokens/openvino_tokenizer.bin").write_bytes(b"t")
+    (folder / "tokens/vocabulary.txt").write_bytes(b"t")
     return folder
 
 

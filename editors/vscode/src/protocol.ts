@@ -58,10 +58,17 @@ export interface StatusReport {
   backend: { name: string; version: string } | null;
   context: { n_ctx: number; clamped: boolean } | null;
   last: LastReport | null;
-  /** `shown`, or why the latest request showed nothing. */
+  /** `certified`, `failed: …`, `void: …` or `none`; empty until the identity is known. */
+  certificate: string;
+  /** `shown`, or why the latest request showed nothing or less than was decoded. */
   suggestion: string | null;
+  /** The same in words. */
+  suggestion_text: string;
   error: ErrorInfo | null;
 }
+
+/** Whether there is something to be said of a certificate. */
+export const hasCertificate = (certificate: string): boolean => certificate !== "" && certificate !== "none";
 
 /** A row of `warmline.listVariants`; a broken variant has an `error`, and nothing is known of its parts. */
 export interface VariantRow {
@@ -77,6 +84,8 @@ export interface VariantRow {
   kind: string;
   /** The weakest standing of all its parts. */
   trust: string | null;
+  /** As in `StatusReport`. */
+  certificate: string;
   description: string;
   error: ErrorInfo | null;
 }
@@ -89,6 +98,8 @@ export interface ChatAnswer {
   adapters: string[];
   identity: string | null;
   text: string;
+  /** What the model thought before it answered; empty where it does not, or where that is not told apart. */
+  thought: string;
   outcome: string;
   reason: string | null;
   prompt_tokens: number;
@@ -102,6 +113,7 @@ export interface ChatAnswer {
 /** What a streamed command sends meanwhile. */
 export type StreamPiece =
   | { kind: "started"; variant: string; adapters: string[]; identity: string }
+  | { kind: "thought"; text: string }
   | { kind: "text"; text: string };
 
 /** Answer of `warmline.edit` and `warmline.fix`; without `edit`, `reason` says why there is none. */

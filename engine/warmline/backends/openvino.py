@@ -12,9 +12,10 @@ from .base import AdapterOnDisk, BaseFacts, ContextConfig, Session
 from .openvino_effect import measure_effect
 from .openvino_facts import FolderConfig, read_facts
 from .openvino_native import PRECISE, version
-from .openvino_pipeline import Recipe, WarmPipelines, build, check_folder
+from .openvino_pipeline import Recipe, build, check_folder, least_bytes
 from .openvino_session import OpenVinoSession
 from .openvino_vocabulary import Vocabulary
+from .openvino_warm import WarmPipelines
 
 _PROBE_TEXT: Final = "def load(path):\n    with open(path) as file:\n        return"
 _PROBE_CONTEXT: Final = 256
@@ -29,13 +30,15 @@ class OpenVinoBackend:
         Hashes what is then loaded.
     warm_pipelines
         Pipelines in memory at most; each holds its own copy of the weights.
+    pipeline_bytes
+        What they may take together, or None for no limit; one stays whatever it takes.
     """
 
     name = "openvino"
 
-    def __init__(self, digests: DigestCache, *, warm_pipelines: int = 1) -> None:
+    def __init__(self, digests: DigestCache, *, warm_pipelines: int = 1, pipeline_bytes: int | None = None) -> None:
         self._digests = digests
-        self._warm = WarmPipelines(warm_pipelines)
+        self._warm = WarmPipelines(warm_pipelines, pipeline_bytes)
         self._known: dict[str, tuple[Vocabulary, BaseFacts]] = {}
         self._models: list[OpenVinoModel] = []
 
@@ -136,6 +139,7 @@ class OpenVinoModel:
             recipe.config,
             self._facts.end_of_generation,
             lookup=recipe.lookup,
+            least=self._least(recipe),
         )
         session.resume()
         self._sessions = [other for other in self._sessions if not other.closed]
@@ -155,10 +159,11 @@ class OpenVinoModel:
 
         Measured on a pipeline of its own (`openvino_effect`).
         """
-        self._warm.make_room()
         config = ContextConfig(n_ctx=_PROBE_CONTEXT, properties=tuple(PRECISE.items()))
+        recipe = self._recipe([adapter], config)
+        self._warm.make_room(self._least(recipe))
         tokens = self.tokenize(_PROBE_TEXT)[: _PROBE_CONTEXT - 1] or [0, 0]
-        return measure_effect(self._recipe([adapter], config), tokens, self._digests)
+        return measure_effect(recipe, tokens, self._digests)
 
     def close(self) -> None:
         """Free all pipelines. Idempotent."""
@@ -166,6 +171,9 @@ class OpenVinoModel:
         for session in self._sessions:
             session.close()
         self._sessions.clear()
+
+    def _least(self, recipe: Recipe) -> int:
+        return least_bytes(recipe, FolderConfig(self._path).kv_rows() or ())
 
     def _recipe(self, adapters: Sequence[AdapterOnDisk], config: ContextConfig) -> Recipe:
         if self._closed:

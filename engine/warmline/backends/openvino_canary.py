@@ -14,7 +14,8 @@ from typing import Any, Final
 from ..digests import DigestCache
 from .openvino_guarantee import Canary
 from .openvino_native import genai, package_version
-from .openvino_pipeline import Recipe, as_tensor, build, checked, construct, free_memory, load_adapter, plain_config
+from .openvino_pipeline import Recipe, as_tensor, build, checked, construct, load_adapter, plain_config
+from .openvino_warm import free_memory
 
 _TOKENS: Final = 8
 # Log-probabilities of the same tokens computed in batches of other sizes differ by less; another adapter's by far more.

@@ -10,7 +10,8 @@ from typing import Any
 from ..digests import DigestCache
 from ..errors import BackendError
 from .openvino_native import genai
-from .openvino_pipeline import Recipe, as_tensor, checked, construct, free_memory, load_adapter, plain_config
+from .openvino_pipeline import Recipe, as_tensor, checked, construct, load_adapter, plain_config
+from .openvino_warm import free_memory
 
 
 def measure_effect(recipe: Recipe, tokens: Sequence[int], digests: DigestCache) -> float:

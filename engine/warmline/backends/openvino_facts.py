@@ -19,6 +19,7 @@ _DEPTH, _CONTAINERS = 32, 400_000
 # Where a folder does not say it, this is what any model of the last years takes.
 _LEAST_CONTEXT: Final = 2048
 _LAYERS: Final = 4096
+_CONFIG: Final = "config.json"
 _DIGITS: Final = re.compile(r"[0-9]{1,9}")
 _CONTEXT_KEYS: Final = ("max_position_embeddings", "n_positions", "seq_length")
 # Not every export names these as ends, though its chat template uses them.
@@ -43,7 +44,7 @@ class FolderConfig:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        whole = _read(folder / "config.json")
+        whole = _read(folder / _CONFIG)
         text = whole.get("text_config")  # models that also see have one for each part
         self.config: Mapping[str, Any] = text if isinstance(text, dict) else whole
         self.generation = _read(folder / "generation_config.json")
@@ -103,6 +104,18 @@ class FolderConfig:
             named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
             found = named.get("default")
         return found if isinstance(found, str) else None
+
+
+def check_config(folder: Path) -> None:
+    """Check that a model folder has a config, without which its context, its layers and its ends would be guesses.
+
+    Raises
+    ------
+    ArtifactError
+        ``artifact.openvino.config``
+    """
+    if not (folder / _CONFIG).is_file():
+        raise _error(f"the folder holds no {_CONFIG}", folder)
 
 
 def read_facts(folder: Path, config: FolderConfig, vocabulary: Vocabulary) -> BaseFacts:

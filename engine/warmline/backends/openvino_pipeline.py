@@ -1,4 +1,4 @@
-"""OpenVINO GenAI pipelines: how one is built for an exact identity, and how many of them stay in memory.
+"""OpenVINO GenAI pipelines: how one is built for an exact identity, and what its prefix cache must hold.
 
 The native prefix cache knows tokens alone: KV of one adapter would be taken for another's. So a pipeline has the
 adapters that it was built with, at the strength that it was built with, for as long as it lives.
@@ -6,24 +6,24 @@ adapters that it was built with, at the strength that it was built with, for as 
 
 from __future__ import annotations
 
-import gc
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
+from ..capacity import row_bytes
 from ..digests import DigestCache, open_regular, short
 from ..errors import ArtifactError, BackendError
 from ..kv.prefix import common_prefix
-from ..memory import give_back
 from ..store.folders import digest_folder
 from .base import AdapterOnDisk, ContextConfig
 from .openvino_native import OURS, core, genai
 
+WEIGHTS: Final = "openvino_model.bin"
 # Tokens in a block of KV (openvino.genai, cache manager of the CPU plugin).
 BLOCK: Final = 32
 # KV for this many whole contexts: what another document has left there is still there when one comes back to it.
@@ -64,6 +64,29 @@ class Recipe:
 def kv_tokens(n_ctx: int) -> int:
     """Return the tokens whose KV a pipeline of this context size has room for."""
     return -(-n_ctx // BLOCK) * BLOCK * _CONTEXTS
+
+
+def least_bytes(recipe: Recipe, kv_rows: Sequence[int]) -> int:
+    """Return the bytes that a pipeline's weights and KV take at least: the files, and the blocks it has room for.
+
+    Parameters
+    ----------
+    kv_rows
+        Elements that K and V of each layer take in a token (`FolderConfig.kv_rows`); nothing where that is not known.
+
+    Raises
+    ------
+    ArtifactError
+        ``artifact.missing``, ``artifact.unreadable``.
+    """
+    files = (recipe.folder / WEIGHTS, *(adapter.path for adapter in recipe.adapters))
+    kv = sum(row_bytes(each, recipe.config.type_k) for each in kv_rows) * recipe.kv_tokens
+    return sum(map(_size, files)) + kv
+
+
+def _size(path: Path) -> int:
+    with open_regular(path) as fd:
+        return os.fstat(fd).st_size
 
 
 def build(recipe: Recipe, digests: DigestCache) -> Any:
@@ -203,53 +226,6 @@ def _cannot(recipe: Recipe, error: RuntimeError) -> BackendError:
 
 def _last_words(error: RuntimeError) -> str:
     return " ".join(str(error).split())[-_LAST_WORDS:]
-
-
-class Holder(Protocol):
-    """Whoever has a pipeline, and can do without it for a while."""
-
-    def let_go(self) -> None:
-        """Free the pipeline."""
-
-
-class WarmPipelines:
-    """At most `most` pipelines in memory; the one that was used longest ago leaves first, whoever it belongs to."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._holders: OrderedDict[int, Holder] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._holders)
-
-    def make(self, holder: Holder, make: Callable[[], Any]) -> Any:
-        """Make room, then a pipeline for `holder`."""
-        self.make_room()
-        made = make()
-        self._holders[id(holder)] = holder
-        return made
-
-    def make_room(self) -> None:
-        """Free pipelines until one more may be made."""
-        while len(self._holders) >= self._most:
-            _, oldest = self._holders.popitem(last=False)
-            oldest.let_go()
-            free_memory()
-
-    def used(self, holder: Holder) -> None:
-        """Count a pipeline as used now."""
-        self._holders.move_to_end(id(holder))
-
-    def forget(self, holder: Holder) -> None:
-        """Forget a holder that has let go."""
-        if self._holders.pop(id(holder), None) is not None:
-            free_memory()
-
-
-def free_memory() -> None:
-    """Give memory of pipelines that were let go back to the system."""
-    gc.collect()
-    give_back()
 
 
 class CachedPrefixes:

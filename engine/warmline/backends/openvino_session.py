@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import BackendError
 from .base import Abort, Aborted, ContextConfig, Prefill, Step, check_prompt
 from .openvino_native import genai
-from .openvino_pipeline import BLOCK, CachedPrefixes, WarmPipelines, as_tensor, kv_tokens, plain_config
+from .openvino_pipeline import BLOCK, CachedPrefixes, as_tensor, kv_tokens, plain_config
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from ..variant import Sampling
+    from .openvino_warm import WarmPipelines
 
 
 class OpenVinoSession:
@@ -38,6 +39,8 @@ class OpenVinoSession:
         Tokens that end a text: what structured output may end with.
     lookup
         Whether the pipeline drafts tokens from the prompt.
+    least
+        Bytes that its weights and its KV take.
     """
 
     can_save: Final = False
@@ -51,12 +54,14 @@ class OpenVinoSession:
         ends: frozenset[int],
         *,
         lookup: bool = False,
+        least: int = 0,
     ) -> None:
         self._make = make
         self._warm = warm
         self._config = config
         self._ends = ends
         self._lookup = lookup
+        self._least = least
         self._pipeline: Any = None
         self._tokens: list[int] = []
         self._cached = CachedPrefixes(kv_tokens(config.n_ctx))
@@ -228,7 +233,7 @@ class OpenVinoSession:
         if self._closed:
             raise BackendError("the pipeline was closed", code="backend.closed", remedy="Ask again")
         if self._pipeline is None:
-            self._pipeline = self._warm.make(self, self._make)
+            self._pipeline = self._warm.make(self, self._make, self._least)
         else:
             self._warm.used(self)
         return self._pipeline

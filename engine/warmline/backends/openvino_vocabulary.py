@@ -25,6 +25,13 @@ _SEAMS: Final = (re.compile(r"(?<=\S)\n(?=\S)"), re.compile(r"\S(?= \S)"))
 _BYTE: Final = re.compile(rb"<0x([0-9A-F]{2})>")
 
 
+def check_tokenizer(folder: Path) -> None:
+    """Check that a model folder holds both models of its tokenizer; raises ArtifactError as `Vocabulary`."""
+    missing = [name for name in (*TOKENIZER, *DETOKENIZER) if not (folder / name).is_file()]
+    if missing:
+        raise _tokenizer_error(f"the folder holds no {missing[0]}", folder)
+
+
 class Vocabulary:
     """Tokens and texts of a model folder.
 
@@ -42,9 +49,7 @@ class Vocabulary:
     """
 
     def __init__(self, folder: Path, added: Iterable[str] = ()) -> None:
-        missing = [name for name in (*TOKENIZER, *DETOKENIZER) if not (folder / name).is_file()]
-        if missing:
-            raise _tokenizer_error(f"the folder holds no {missing[0]}", folder)
+        check_tokenizer(folder)
         try:
             self._native = genai().Tokenizer(str(folder))
             self.ids: dict[bytes, int] = self._native.get_vocab()

@@ -61,6 +61,7 @@ class LocalEngine:
         if self._crashes is not None:
             self._crashes.open()
         settings = usable_settings(home)
+        most, budget = settings.pipelines()
         on_disk = DiskSnapshots(settings.snapshots(home), settings.snapshot_disk_mib << 20) if host else None
         if pool is None:
             pool = ContextPool(settings.live_contexts, SnapshotStore(settings.snapshot_ram_mib << 20), on_disk)
@@ -69,7 +70,7 @@ class LocalEngine:
             LlamaBackend(digests),
             digests,
             lambda digest: digest in approved or trust.approved(digest),
-            openvino=OpenVinoBackend(digests, warm_pipelines=settings.warm_pipelines) if installed() else None,
+            openvino=OpenVinoBackend(digests, warm_pipelines=most, pipeline_bytes=budget) if installed() else None,
             pool=pool,
             max_bases=settings.resident_bases,
             crashes=self._crashes,

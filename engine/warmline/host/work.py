@@ -65,9 +65,10 @@ class Work:
 
     def _refuse_quarantined(self, verified: Verified, crashes: CrashLedger) -> None:
         identity = verified.identity
-        places = [(identity.base, "base.path", verified.variant.base.name)]
+        base = verified.variant.base
+        places = [(identity.base, f"base.{base.named_by}", base.name)]
         for index, adapter in enumerate(verified.adapters):
-            places.append((adapter.digest, f"adapters[{index}].path", adapter.spec.name))
+            places.append((adapter.digest, f"adapters[{index}].{adapter.spec.named_by}", adapter.spec.name))
         for digest, field, name in places:
             if crashes.quarantined(digest):
                 raise ArtifactError(

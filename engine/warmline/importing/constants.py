@@ -53,11 +53,15 @@ def _constant(node: ov.Node, rows: Rows) -> Floats:
     if shape[0] == 1 or not shape:
         rows = np.zeros(1, np.intp)
     if kind in ("u4", "i4"):  # two in a byte, the first one in the low half
-        packed = np.asarray(data, np.uint8).reshape(shape[0], -1)[rows]
-        values = np.stack((packed & 15, packed >> 4), axis=-1).reshape(-1)
-        count = len(rows) * int(np.prod(shape[1:]))
+        packed, of_row = np.asarray(data, np.uint8).reshape(-1), int(np.prod(shape[1:]))
+        # A row of zero points may begin in the middle of a byte.
+        whole = of_row % 2 == 1
+        chosen = packed if whole else packed.reshape(shape[0], -1)[rows]
+        values = np.stack((chosen & 15, chosen >> 4), axis=-1).reshape(-1)
+        if whole:
+            values = values[: shape[0] * of_row].reshape(shape[0], of_row)[rows]
         signed = values if kind == "u4" else ((values ^ 8).astype(np.int8) - 8)
-        return signed[:count].reshape(len(rows), *shape[1:]).astype(np.float32)
+        return signed.reshape(len(rows), *shape[1:]).astype(np.float32)
     if kind not in ("f32", "f16", "u8", "i8"):
         raise Unreadable(f"Constant {node.get_friendly_name()} of {kind}")
     return np.asarray(data).reshape(shape)[rows].astype(np.float32)

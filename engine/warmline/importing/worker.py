@@ -64,7 +64,7 @@ def _import(job: dict[str, Any], answer: Any) -> dict[str, Any]:
     from .forms import Scratch
     from .graph import check_kept, embedding_input, measure, named_matmuls, repair
     from .marks import mark
-    from .network import check_network
+    from .network import repair_network
     from .weights import GGUFWeights
 
     source, label, precision = Path(job["source"]), job["label"], job["precision"]
@@ -87,7 +87,7 @@ def _import(job: dict[str, Any], answer: Any) -> dict[str, Any]:
         weights = GGUFWeights(read_at, label)
         core = ov.Core()
         model = core.read_model(raw / MODEL)
-        check_network(model, plan, header, weights)
+        repair_network(model, plan, header, weights)
         scratch = Scratch(Path(job["work"]) / "scratch")
         read = repair(model, plan, weights, precision, scratch, told)
         marks = mark(model, job["digest"], precision, plan, read)

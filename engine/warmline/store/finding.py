@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ..errors import ConfigError, VariantError
+from ..errors import ConfigError, StoreError, VariantError
 from ..filemodel import BACKENDS, NAME_PATTERN
 from ..variant import VariantFile, load_file
 from ..workspace import WORKSPACE_FOLDER, Workspace
 from .resolution import Found
+from .shelf import check_name
 
 VARIANTS: Final = "variants"
 _NAME: Final = re.compile(NAME_PATTERN.removesuffix("$") + r"\Z")
@@ -46,7 +47,11 @@ def find_variant(home: Path, name: str, workspace: Workspace | None, asked_in: s
     fitting = [found for found in _named(home, plain, workspace) if backend in ("", found.backend)]
     if fitting:
         return fitting[0] if len(fitting) == 1 else _preferred(home, fitting)
-    names = [found.name for found in variant_files(home, workspace)]
+    known = variant_files(home, workspace)
+    for found in known:
+        if found.name == plain and backend in ("", found.backend):
+            check_file_name(found)  # a file of this very name, which nothing can ask for
+    names = [found.name for found in known if _NAME.match(found.name)]
     near = difflib.get_close_matches(plain, names, n=3)
     if near:
         remedy = f"Did you mean `{near[0]}`?"
@@ -84,6 +89,31 @@ def _preferred(home: Path, fitting: list[Found]) -> Found:
 
     wanted = usable_settings(home).backend
     return next((found for found in fitting if found.workspace or found.backend == wanted), fitting[0])
+
+
+def check_file_name(found: Found) -> None:
+    """A variant's file is called as variants may be called.
+
+    Raises
+    ------
+    StoreError
+        ``store.name``; ``store.name_case`` where another file has the name but for capitals.
+    """
+    try:
+        check_name(found.name)
+    except StoreError as error:
+        entry = found.path.name
+        same = (name for name in os.listdir(found.path.parent) if name.casefold() == entry.casefold() and name != entry)
+        other = next(same, None)
+        if other is None:
+            error.file = str(found.path)
+            raise
+        raise StoreError(
+            f"`{entry}` differs only in capitals from `{other}`, which is there too",
+            code="store.name_case",
+            file=str(found.path),
+            remedy="Rename or remove one of the two",
+        ) from None
 
 
 def check_says_its_name(file: VariantFile, found: Found) -> None:

@@ -101,9 +101,9 @@ def _peft(todo: Installation, path: Path, stage: Path, base: ModelRecord) -> Mad
     given, files = _copied(todo, path, stage)
     adapter = read_peft(given)
     todo.check_digest(adapter.digest, path)
-    _check_matches(todo, base, adapter)
+    mark = _check_matches(todo, base, adapter)
     claimed = _beside(path / WEIGHTS_NAME, adapter.digest) or DeclaredBase(name=_peft_base(adapter))
-    declared = _declared(todo, base, claimed, path)
+    declared = _declared(todo, base, claimed, path, mark)
     facts = {
         "format": "safetensors",
         "rank": adapter.config.r,
@@ -136,14 +136,16 @@ def _copied(todo: Installation, path: Path, stage: Path) -> tuple[Path, tuple[St
     return given, tuple(files)
 
 
-def _check_matches(todo: Installation, base: ModelRecord, adapter: PeftAdapter) -> None:
-    """Each of its factors acts on one weight of the base's network."""
+def _check_matches(todo: Installation, base: ModelRecord, adapter: PeftAdapter) -> str | None:
+    """Each of its factors acts on one weight of the base's network; return what that says that it was made of."""
     from ..backends.openvino_names import match
     from ..verified_openvino import read_folder
 
     folder = todo.places.model(base)
     _check_same(base, digest_folder(folder, todo.hashed)[0], folder)
-    match(adapter.pairs, read_folder(folder).matmuls, adapter.file)
+    network = read_folder(folder)
+    match(adapter.pairs, network.matmuls, adapter.file)
+    return network.source_digest
 
 
 def _base_header(todo: Installation, base: ModelRecord) -> GGUFHeader:
@@ -163,11 +165,27 @@ def _check_same(base: ModelRecord, found: str, path: Path) -> None:
         )
 
 
-def _declared(todo: Installation, base: ModelRecord, claimed: DeclaredBase, path: Path) -> DeclaredBase:
-    """The base it was made for: the catalog's word where there is one, else the maker's; it must not be another."""
-    declared = todo.expect.base if todo.expect else claimed
-    source = base.source_digest
-    check_declared_base(todo.name, declared, base.digest, str(path), strict=todo.strict, source=source)
+def _declared(
+    todo: Installation, base: ModelRecord, claimed: DeclaredBase, path: Path, mark: str | None = None
+) -> DeclaredBase:
+    """The base it was made for: the catalog's word where there is one, else the maker's; it must not be another.
+
+    Parameters
+    ----------
+    mark
+        The GGUF file that a model folder says of itself that it was made of: enough for the user's own adapter.
+    """
+    said = todo.expect.base if todo.expect else DeclaredBase()
+    declared = said if todo.strict or said.digest else claimed
+    check_declared_base(
+        todo.name,
+        declared,
+        base.digest,
+        str(path),
+        strict=todo.strict,
+        source=base.source_digest,
+        claimed=frozenset({mark} if mark else ()),
+    )
     return declared
 
 

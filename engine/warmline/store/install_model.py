@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..artifacts.gguf import GGUFHeader
 from ..digests import open_regular
-from ..errors import ArtifactError, StoreError
+from ..errors import StoreError
 from ..validation import check_backend, check_not_pickle, read_base
 from . import changes
 from .blobs import copy_in
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..artifacts.openvino_ir import Precision
 
 _PACKAGE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*:[^/\\][^\\]*")
-_NEEDED: Final = ("openvino_model.xml", "openvino_model.bin")
 Made = tuple[ModelRecord, list[Staged], list[Link]]
 
 
@@ -83,12 +82,11 @@ def licence_of(header: GGUFHeader) -> str | None:
 
 def _folder(todo: Installation, path: Path, text: str, stage: Path, where: dict[str, Any], copy: bool) -> Made:
     from ..backends.openvino_facts import FolderConfig
+    from ..verified_openvino import read_folder
 
     names = files_of(path)
-    missing = [name for name in _NEEDED if name not in names]
-    if missing:
-        message, remedy = f"the folder holds no {missing[0]}", "Give a folder that holds an exported OpenVINO model"
-        raise ArtifactError(message, code="artifact.folder", file=text, remedy=remedy)
+    read_folder(path)  # refused here with what it would be refused with when it is used
+    architecture = FolderConfig(path).architecture()
     blobs: list[Staged] = []
     if copy:
         files, done, total = [], 0, sum(os.path.getsize(path / name) for name in names)
@@ -103,7 +101,8 @@ def _folder(todo: Installation, path: Path, text: str, stage: Path, where: dict[
         digest, found = digest_folder(path, todo.hashed)
         files = list(found)
     todo.check_digest(digest, path)
-    facts = {"format": "openvino", "architecture": FolderConfig(path).architecture(), "files": tuple(files)}
+    todo.check_files(files, path)
+    facts = {"format": "openvino", "architecture": architecture, "files": tuple(files)}
     common = todo.common(digest, sum(file.size for file in files), text, None)
     record = ModelRecord.model_validate(common | facts | where)
     return record, blobs, [(f"{MODEL_FOLDER}/{file.name}", file.digest) for file in files] if copy else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ..trust import TrustStore
 from ..validation import check_digest
 from . import changes
 from .blobs import Progress
-from .records import Expectation, ModelRecord, Record
+from .records import Expectation, ModelRecord, Record, StoredFile
 from .resolution import Places
 from .shelf import RECORD_FILE, check_free, inside
 
@@ -49,7 +49,7 @@ class Installation:
     @property
     def strict(self) -> bool:
         """Whether a catalog vouches for it."""
-        return self.expect is not None
+        return self.expect is not None and self.expect.curated
 
     def check_free(self, kind: str) -> None:
         """Refuse a name that is taken."""
@@ -62,18 +62,27 @@ class Installation:
         check_digest(found, self.expect.digest if self.expect else None, str(source))
 
     def check_file(self, name: str, found: str, source: Path) -> None:
-        """Compare a file of a folder with what the catalog promises of it; it must promise something of each."""
+        """Compare a file of a folder with what the catalog promises of it; to vouch, it must do so for each."""
         if self.expect is None:
             return
         expected = self.expect.files.get(name)
-        if expected is None and found != self.expect.digest:
+        if self.strict and expected is None and found != self.expect.digest:
             raise CatalogError(
                 f"the catalog `{self.expect.catalog}` vouches for `{self.name}` without the digest of {name}",
                 code="catalog.digest",
                 field=self.name,
-                remedy="Ask the curator to list both files, or install it as your own (not strict)",
+                remedy="Ask the curator to list both files, or install it as your own (--own)",
             )
         check_digest(found, expected, str(source))
+
+    def check_files(self, files: Iterable[StoredFile], folder: Path) -> None:
+        """Compare a folder with the files that the catalog lists; the folder may hold more, which its digest covers."""
+        there = {file.name: file.digest for file in files}
+        for name, expected in (self.expect.files if self.expect else {}).items():
+            if name not in there:
+                message, remedy = f"the folder holds no {name}", "Ask the curator to correct the entry or its source"
+                raise ArtifactError(message, code="artifact.folder", file=str(folder), remedy=remedy)
+            check_digest(there[name], expected, str(folder / name))
 
     def hashed(self, fd: int) -> str:
         """Return the digest behind a descriptor; for a file that stays where it is, so that its first use is quick."""
@@ -89,9 +98,9 @@ class Installation:
             "source": (self.origin or str(source))[:2000],
             "licence": (self.licence or licence or "")[:200],
             "installed_at": changes.now(),
-            "trust": Trust.CURATED if self.expect else Trust.USER,
-            "catalog": self.expect.catalog if self.expect else "",
-            "certificate": self.expect.certificate if self.expect else "",
+            "trust": Trust.CURATED if self.strict else Trust.USER,
+            "catalog": self.expect.catalog if self.expect and self.strict else "",
+            "certificate": self.expect.certificate if self.expect and self.strict else "",
         }
 
     def commit(

@@ -149,28 +149,31 @@ class ModelRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a catalog promises of an artifact; with one, nothing passes on the user's word alone.
+    """What a catalog says of an artifact: whatever digest it gives is compared before anything is installed.
 
     Parameters
     ----------
     catalog
         Whose word it is: a catalog that the user added.
     digest
-        The content as given: of the file, of the PEFT weights, of the folder.
+        The content as given: of the file, of the PEFT weights, of the folder; None where the catalog does not tell.
     base
-        For an adapter: the base it was made for; its digest must be there, and be that of the installed base.
+        For an adapter: the base it was made for; a digest must be that of the installed base.
     files
         Digests of single files by name, for a folder of which `digest` covers not all: a PEFT adapter's config decides
         how strongly it acts.
     certificate
         Where the catalog says its certificate is.
+    curated
+        The catalog vouches for it, which takes all of these digests; else it becomes the user's own.
     """
 
     catalog: str
-    digest: str
+    digest: str | None
     base: DeclaredBase = field(default_factory=DeclaredBase)
     files: Mapping[str, str] = field(default_factory=dict)
     certificate: str = ""
+    curated: bool = True
 
 
 # ---- migration ----

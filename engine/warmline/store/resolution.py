@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Final
 
-from ..errors import ConfigError, StoreError
+from ..errors import ArtifactError, ConfigError, StoreError
 from ..filemodel import Backend
 from ..variant import AdapterSpec, BaseRef, Overrides, Profile, ResolvedAdapter, ResolvedBase, load_file
 from .blobs import Blobs
@@ -83,14 +83,19 @@ def resolve_base(base: BaseRef, backend: Backend, found: Found, places: Places) 
     if base.package is not None:
         path = package_file(base.package, str(found.path), "base.package")
         source = f"Python package {base.package.partition(':')[0]}"
-        inside_workspace = False
     else:
         assert base.path is not None  # BaseRef sees to it
         path = contained(base.path, found, "base.path")
+        _check_not_pickle(path, found, "base.path")
         source = base.path
-        inside_workspace = found.workspace
-    name = base.name or path.name.removesuffix(".gguf").lower()
-    return ResolvedBase(name=name, path=path, digest=base.digest, source=source, workspace=inside_workspace)
+    return ResolvedBase(
+        name=base.name or path.name.removesuffix(".gguf").lower(),
+        path=path,
+        digest=base.digest,
+        source=source,
+        workspace=found.workspace and base.package is None,
+        named_by="path" if base.package is None else "package",
+    )
 
 
 def _installed_base(base: BaseRef, backend: Backend, found: Found, places: Places) -> ResolvedBase:
@@ -109,6 +114,7 @@ def _installed_base(base: BaseRef, backend: Backend, found: Found, places: Place
         source=record.source,
         # Installing it was the user's approval; one that was taken back since is asked for again.
         workspace=found.workspace,
+        named_by="name",
         trust=record.trust,
         merged_from=record.merged_from,
     )
@@ -134,8 +140,10 @@ def resolve_adapter(
             trust=installed.trust,
             source=installed.source,
             workspace=found.workspace,
+            named_by="name",
         )
     path = contained(spec.path, found, f"adapters[{index}].path")
+    _check_not_pickle(path, found, f"adapters[{index}].path")
     record_file = path.parent / "adapter.json"
     record = load_file(record_file, AdapterRecord) if os.path.lexists(record_file) else None
     if record and spec.digest and record.digest != spec.digest:
@@ -157,7 +165,17 @@ def resolve_adapter(
     )
 
 
-def _named(error: StoreError, found: Found, field: str) -> StoreError:
+def _check_not_pickle(path: Path, found: Found, field: str) -> None:
+    """Refuse a pickle by its name before anybody is asked to approve it."""
+    from ..validation import check_not_pickle  # the rules are not loaded for variants of installed parts
+
+    try:
+        check_not_pickle(path)
+    except ArtifactError as error:
+        raise _named(error, found, field) from None
+
+
+def _named(error: StoreError | ArtifactError, found: Found, field: str) -> StoreError | ArtifactError:
     if error.file:
         error.message = f"{error.file}: {error.message}"
     error.file, error.field = str(found.path), field

@@ -158,7 +158,12 @@ class Shelf(Generic[R]):
     def _unknown(self, name: str, among: list[Backend]) -> StoreError:
         known = [found for backend in among for _, found in self.names(backend)]
         near = difflib.get_close_matches(name.rpartition("/")[2], known, n=1)
-        if near:
+        others = [each for each in BACKENDS if (each, name.rpartition("/")[2]) in set(self.names())]
+        if others and among:  # so it was asked for on another backend
+            remedy = (
+                f"`{others[0]}/{name.rpartition('/')[2]}` is there; install it for `{among[0]}` as well, or use that"
+            )
+        elif near:
             remedy = f"Did you mean `{near[0]}`?"
         elif known:
             remedy = f"Known {self.kind}s: {', '.join(sorted(set(known))[:20])}"

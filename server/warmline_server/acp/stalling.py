@@ -22,6 +22,7 @@ class Stalling:
         self._refused = 0
         self._in_vain = 0
         self._told: set[str] = set()
+        self._results: dict[str, str] = {}
 
     @property
     def stuck(self) -> bool:
@@ -34,6 +35,10 @@ class Stalling:
         self._refused += again
         return again
 
+    def result(self, call: ToolCall) -> str:
+        """Give what a call that was made before gave."""
+        return self._results[_key(call)]
+
     def used(self, call: ToolCall, effect: Effect, result: str, *, worked: bool) -> None:
         """Note a call that was made; one that changes something lets all others be made again.
 
@@ -42,6 +47,7 @@ class Stalling:
         news = worked and (effect != "read" or result not in self._told)
         self._in_vain = 0 if news else self._in_vain + 1
         self._told.add(result)
+        self._results[_key(call)] = result
         key = _key(call)
         if worked and effect != "read":
             self._made = {key: self._made.get(key, 0)}

@@ -14,7 +14,7 @@ from .transcript import Planned, Used
 
 Json = dict[str, Any]
 _STATUSES = ("pending", "in_progress", "completed")
-_AGAIN = "This very call was made before, and nothing has changed since. Do something else, or answer the user."
+_AGAIN = "This very call was made before, and nothing has changed since: it is not made again."
 
 
 async def use_tool(live: Live, plan: ToolCall, decoded: Json) -> bool:
@@ -51,11 +51,14 @@ async def use_tool(live: Live, plan: ToolCall, decoded: Json) -> bool:
     return bool(call["status"] == "completed")
 
 
-async def refuse_again(live: Live, plan: ToolCall, decoded: Json) -> None:
-    """Show a call that is not done since it was done before, and tell the model so."""
+async def refuse_again(live: Live, plan: ToolCall, decoded: Json, result: str) -> None:
+    """Show a call that is not done since it was done before; the model is told its result of then.
+
+    A small model that is told off instead gives the telling-off as its answer.
+    """
     call: Json = {"toolCallId": _new_id(), "title": plan.name, "kind": "other", "status": "failed"}
     call |= {"rawInput": plan.arguments, "content": [updates.text_content(_AGAIN)]}
-    live.record.add(Used(**decoded, result=f"Result of {plan.name}:\n{_AGAIN}", call=call))
+    live.record.add(Used(**decoded, result=result, call=call))
     await live.tell({"sessionUpdate": "tool_call", **call})
 
 

@@ -26,7 +26,7 @@ from .stalling import Stalling
 from .steps import Decoding, Step
 from .telling import told
 from .tool_calls import refuse_again, show_plan, use_tool
-from .transcript import Answered, Asked, Noted, Used
+from .transcript import Answered, Asked, Noted, Planned, Used
 
 Json = dict[str, Any]
 _REPAIR: Final = "That was no valid reply: {what}. Reply with {how}."
@@ -162,7 +162,7 @@ class Turn:
         decoded = {"decoded": step.text, "format": self._format.name, "thought": step.thought}
         effect: Effect = next((tool.effect for tool in self._live.tools if tool.name == plan.name), "read")
         if self._stalling.is_again(plan, effect):
-            await refuse_again(self._live, plan, decoded)
+            await refuse_again(self._live, plan, decoded, self._stalling.result(plan))
             return
         if plan.name == PLAN_TOOL:
             await show_plan(self._live, plan, decoded)
@@ -170,7 +170,7 @@ class Turn:
         else:
             worked = await use_tool(self._live, plan, decoded)
         last = self._live.record.entries[-1]
-        result = last.result if isinstance(last, Used) else ""
+        result = last.result if isinstance(last, (Used, Planned)) else ""
         self._stalling.used(plan, effect, result, worked=worked)
 
     async def _decode(self) -> Step:

@@ -71,8 +71,11 @@ def add(
 
 
 def _base(store: Store, source: Path, base: str, backend: Backend | None) -> tuple[Backend, str]:
-    """Find a base's backend and plain name; one that is not there is left to the store, which checks more first."""
-    from warmline.errors import StoreError
+    """Find a base's backend and plain name; one that is not there is left to the store, which checks more first.
+
+    Raises `ArtifactError`, ``artifact.backend``, for a GGUF adapter where only the other backend has the base.
+    """
+    from warmline.errors import ArtifactError, StoreError
 
     from .bases import find_base
 
@@ -83,6 +86,15 @@ def _base(store: Store, source: Path, base: str, backend: Backend | None) -> tup
     except StoreError as error:
         if error.code != "store.unknown_model":
             raise
+        others = [each.name for each in store.list_models("openvino")]
+        if backend == "llama" and base in others and source.suffix == ".gguf":
+            raise ArtifactError(
+                f"the base `{base}` is installed for the backend `openvino`, which takes no GGUF adapter",
+                code="artifact.backend",
+                file=str(source),
+                remedy=f"Give the PEFT folder that the adapter was converted from: warmline adapter add FOLDER --base "
+                f"openvino/{base}; or install the base for llama.cpp too: warmline model add FILE.gguf --name {base}",
+            ) from None
         return backend or "llama", base
 
 

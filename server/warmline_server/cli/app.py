@@ -127,9 +127,10 @@ def _run(arguments: Sequence[str], output: Output) -> int:
         return Exit.ERROR
     except _USAGE_ERROR as error:
         context = getattr(error, "ctx", None)
+        message: str = error.format_message()  # type: ignore[attr-defined]  # click's, see above
         output.error(
             WarmlineError(
-                error.format_message().rstrip("."),  # type: ignore[attr-defined]  # click's, see above
+                message.rstrip(".").replace(": Value error, ", ": "),  # newer typer's choices are pydantic's
                 code="usage",
                 remedy=f"Try: {context.command_path if context else 'warmline'} --help",
             )

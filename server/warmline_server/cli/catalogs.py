@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import quote, urljoin, urlsplit
 
 from pydantic import Field
-from warmline.catalog import MAX_CATALOG_BYTES, AnyEntry, Catalog, Need, VariantEntry, local_source
+from warmline.catalog import (
+    MAX_CATALOG_BYTES,
+    AdapterEntry,
+    AnyEntry,
+    Catalog,
+    ModelEntry,
+    Need,
+    VariantEntry,
+    local_source,
+)
 from warmline.digests import bytes_digest, open_regular, write_atomically
 from warmline.errors import CatalogError, WarmlineError
 from warmline.filemodel import Digest, FileModel, load_file, parse
@@ -190,7 +199,7 @@ class Bringer:
         if source.startswith("package:"):
             return Path()  # found in the installed package by whoever installs
         if source.startswith("hf://"):
-            return self._from_hub(source, [file.name for file in need.entry.files])
+            return self._from_hub(source, need.entry)
         if not is_url(source) and not self._added.remote:
             path = local_source(Path(self._added.location), source)
             assert path is not None  # it is no URL
@@ -248,19 +257,21 @@ class Bringer:
             raise
         return path
 
-    def _from_hub(self, source: str, names: list[str]) -> Path:
+    def _from_hub(self, source: str, entry: ModelEntry | AdapterEntry) -> Path:
         from . import hub
 
         owner, repo, *rest = source.removeprefix("hf://").split("/", 2)
         inner = rest[0].strip("/") if rest else ""
-        if names:
-            offer = hub.look_files(f"{owner}/{repo}", [f"{inner}/{name}".lstrip("/") for name in names])
+        if entry.files:
+            promised = {f"{inner}/{file.name}".lstrip("/"): file.digest for file in entry.files}
+            offer = hub.look_files(f"{owner}/{repo}", list(promised))
         else:
             offer = hub.look(f"{owner}/{repo}" + (f":{inner}" if inner else ""), None, None)
+            promised = {offer.files[0].name: entry.digest} if entry.digest and not offer.folder else {}
         folder = self._folder / f"{owner}--{repo}-{offer.commit[:12]}"
         self._used.append(folder)
-        path = hub.fetch(offer, folder, self._progress)
-        return path / inner if names else path
+        path = hub.fetch(offer, folder, self._progress, promised)
+        return path / inner if entry.files else path
 
 
 def kind_of(entry: AnyEntry) -> str:

@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -26,7 +26,8 @@ from warmline.validation import check_digest
 
 _REFERENCE: Final = re.compile(r"(?P<repo>[A-Za-z0-9._-]{1,96}(/[A-Za-z0-9._-]{1,96})?)(:(?P<file>[^\0]{1,500}))?")
 _OPENVINO: Final = "openvino_model.xml"
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")  # git's digests of files are alike
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _CHUNK: Final = 1 << 20
 _SECONDS: Final = 30.0  # without a byte
 _TRIES: Final = 3  # in a row that bring nothing
@@ -35,10 +36,13 @@ _PAUSE: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """One file of a repository; `sha256` or `git` is the digest that the hub states, in hex, or both are None."""
+    """One file of a repository; `sha256` or `git` is the digest that the hub states, in hex, or both are None.
+
+    `size` is in bytes, and None where the hub does not state it: such a file is no part of an `Offer`.
+    """
 
     name: str
-    size: int
+    size: int | None
     sha256: str | None
     git: str | None
 
@@ -57,7 +61,7 @@ class Offer:
     @property
     def size(self) -> int:
         """Bytes of all files."""
-        return sum(file.size for file in self.files)
+        return sum(file.size or 0 for file in self.files)
 
     @property
     def name(self) -> str:
@@ -114,30 +118,43 @@ def _ask(repo: str, revision: str | None, reference: str) -> tuple[Any, dict[str
         info = library().HfApi(library_name="warmline").model_info(repo, revision=revision, files_metadata=True)
     if not _COMMIT.fullmatch(str(info.sha)):
         raise _failed("the hub names no commit", reference)
-    return info, {each.rfilename: _remote(each, reference) for each in info.siblings or ()}
+    files = [_remote(each, reference) for each in info.siblings or ()]
+    return info, {file.name: file for file in files}
 
 
 def _offer(repo: str, info: Any, chosen: tuple[Remote, ...], *, folder: bool) -> Offer:
+    for file in chosen:
+        if file.size is None:
+            raise _failed(f"the hub does not state the size of {file.name}", repo)
     inner = "" if folder else f"/{chosen[0].name}"
     licence = getattr(info.card_data, "license", None) if info.card_data else None
     origin = f"{library().constants.ENDPOINT}/{repo}/tree/{info.sha}{inner}"
     return Offer(repo, info.sha, chosen, folder, origin, str(licence or ""))
 
 
-def fetch(offer: Offer, folder: Path, progress: Callable[[int, int], None]) -> Path:
+def fetch(
+    offer: Offer, folder: Path, progress: Callable[[int, int], None], promised: Mapping[str, str] | None = None
+) -> Path:
     """Fetch an offer's files into a folder, going on with what is there already; return the file or folder.
 
     The library throws away what it has when a download breaks, so bytes are fetched here, with its session and headers.
 
+    Parameters
+    ----------
+    promised
+        By file name, the digest (``sha256:...``) that somebody else than the hub states.
+
     Raises
     ------
     ArtifactError
-        ``artifact.digest``: other bytes arrived than the hub states; they are removed.
+        ``artifact.digest``: other bytes arrived than the hub states, or than were promised; they are removed.
     WarmlineError
-        As `look`; ``hub.busy`` where another process fetches the same.
+        As `look`; ``hub.no_digest`` where nobody states one; ``hub.busy`` where another process fetches the same.
     OSError
         The disk is full or cannot be written.
     """
+    promised = promised or {}
+    _check_stated(offer, promised)
     changes.private_folder(folder)
     lock = FileLock(str(folder.with_name(folder.name + ".lock")), timeout=0, mode=0o600)
     try:
@@ -151,8 +168,8 @@ def fetch(offer: Offer, folder: Path, progress: Callable[[int, int], None]) -> P
             path = folder / file.name
             if not path.exists():
                 _fetch_file(offer, file, path, lambda count, done=done: progress(done + count, offer.size))  # type: ignore[misc]
-            _check(path, file)
-            done += file.size
+            _check(path, file, promised.get(file.name))
+            done += file.size or 0
             progress(done, offer.size)
     finally:
         lock.release()
@@ -160,17 +177,31 @@ def fetch(offer: Offer, folder: Path, progress: Callable[[int, int], None]) -> P
     return folder if offer.folder else folder / offer.files[0].name
 
 
+def _check_stated(offer: Offer, promised: Mapping[str, str]) -> None:
+    """Nothing would tell other bytes from the right ones where nobody states a digest."""
+    for file in offer.files:
+        if file.sha256 is None and file.git is None and file.name not in promised:
+            give = "" if offer.folder else "Give the digest that its maker states: --digest sha256:...; or "
+            raise WarmlineError(
+                f"the hub states no digest of {file.name}, so that nothing tells whether its bytes are the right ones",
+                code="hub.no_digest",
+                field=offer.repo,
+                remedy=f"{give or 'Fetch from another hub, or '}download it yourself and use warmline model add",
+            )
+
+
 def _fetch_file(offer: Offer, file: Remote, path: Path, told: Callable[[int], None]) -> None:
     """Fetch one file under a name of its own, and give it its name when it is whole."""
+    size = file.size or 0
     part = path.with_name(path.name + ".part")
     changes.private_folder(part.parent)
     fruitless = 0
     while True:
         before = part.stat().st_size if part.exists() else 0
-        if before > file.size:
+        if before > size:
             part.unlink()
             before = 0
-        if before == file.size and part.exists():
+        if before == size and part.exists():
             break
         try:
             with _typed(offer.repo):
@@ -185,7 +216,7 @@ def _fetch_file(offer: Offer, file: Remote, path: Path, told: Callable[[int], No
 
 
 def _stream(offer: Offer, file: Remote, part: Path, before: int, told: Callable[[int], None]) -> None:
-    hub = library()
+    hub, size = library(), file.size or 0
     utils = hub.utils
     url = hub.hf_hub_url(offer.repo, file.name, revision=offer.commit)
     headers = utils.build_hf_headers(library_name="warmline") | {"Accept-Encoding": "identity"}
@@ -200,12 +231,12 @@ def _stream(offer: Offer, file: Remote, part: Path, before: int, told: Callable[
         with open(part, "ab" if going_on else "wb", opener=_private) as out:
             for chunk in response.iter_bytes(_CHUNK):
                 done += len(chunk)
-                if done > file.size:
-                    raise _failed(f"more than {file.size} bytes arrive for {file.name}", offer.repo)
+                if done > size:
+                    raise _failed(f"more than {size} bytes arrive for {file.name}", offer.repo)
                 out.write(chunk)
                 told(done)
-    if done < file.size:
-        message = f"{done} of {file.size} bytes arrived of {file.name}"
+    if done < size:
+        message = f"{done} of {size} bytes arrived of {file.name}"
         raise WarmlineError(message, code="hub.short", field=offer.repo, remedy="Pull again to go on where it stopped")
 
 
@@ -214,13 +245,21 @@ def _private(path: str, flags: int) -> int:
 
 
 def _remote(sibling: Any, reference: str) -> Remote:
-    name, size = str(sibling.rfilename), int(sibling.size or 0)
+    """Take what the hub says of a file; whatever type a field should have, another may arrive."""
+    name = sibling.rfilename
     try:  # the store's own rule for names inside a folder
-        StoredFile(name=name, digest="sha256:" + "0" * 64, size=size)
+        StoredFile(name=name, digest="sha256:" + "0" * 64, size=0)
     except ValueError:
-        raise _failed(f"the repository has a file with an impossible name: {name[:80]!r}", reference) from None
-    sha256 = getattr(sibling.lfs, "sha256", None) if sibling.lfs else None
-    return Remote(name, size, sha256, None if sha256 else sibling.blob_id)
+        raise _failed(f"the repository has a file with an impossible name: {str(name)[:80]!r}", reference) from None
+    large = sibling.lfs or None
+    size = sibling.size if sibling.size is not None else getattr(large, "size", None)
+    sha256, git = getattr(large, "sha256", None), None if large else sibling.blob_id
+    fine = size is None or (type(size) is int and size >= 0)
+    for digest, form in ((sha256, _SHA256), (git, _COMMIT)):
+        fine = fine and (digest is None or (isinstance(digest, str) and form.fullmatch(digest) is not None))
+    if not fine:
+        raise _failed(f"what the hub states of {name} cannot be understood", reference)
+    return Remote(name, size, sha256, git)
 
 
 def _chosen(
@@ -251,21 +290,23 @@ def _unsure(message: str, code: str, reference: str, files: dict[str, Remote]) -
     return WarmlineError(message, code=code, field=reference[:200], remedy=remedy)
 
 
-def _check(path: Path, file: Remote) -> None:
+def _check(path: Path, file: Remote, promised: str | None) -> None:
     try:
         if file.sha256 is not None:
             check_digest(digest_of(path), f"sha256:{file.sha256}", str(path))
         elif file.git is not None and _git_digest(path) != file.git:
             raise ArtifactError(
-                "the file has other content than the hub states",
-                code="artifact.digest",
-                file=str(path),
-                remedy="Pull it again",
+                "the file has other content than the hub states", code="artifact.digest", file=str(path)
             )
     except ArtifactError as error:
         path.unlink(missing_ok=True)
         error.remedy = "Pull it again; if it stays so, the hub or the way to it is at fault"
         raise
+    if promised is not None:
+        found = digest_of(path)
+        if found != promised and file.sha256 is None and file.git is None:
+            path.unlink()  # it may be what a network made of the right one
+        check_digest(found, promised, str(path))
 
 
 def _git_digest(path: Path) -> str:
@@ -313,7 +354,7 @@ def _typed(reference: str) -> Iterator[None]:
         if error.errno is not None:
             raise  # the disk's, for the store to explain
         raise _failed(f"the download is not whole: {_first_line(error)}", reference) from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise _failed(f"{endpoint} gives no answer that can be understood: {_first_line(error)}", reference) from None
 
 

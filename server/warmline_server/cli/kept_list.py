@@ -1,8 +1,9 @@
 """What `variant list` said of the store, kept until a file of it is touched: it reads a thousand files otherwise.
 
 Kept under the path, inode, size, mtime and ctime of every file that the list is made of, as digests are
-(`warmline.digests`), and only while none was written so lately that another write might leave no trace. Nothing is
-kept of a workspace, nor where there are certificates, which depend on what the variants' own files hold.
+(`warmline.digests`), and only while none was written so lately that another write might leave no trace; and with the
+like of the weights that its variants name, wherever they lie. Nothing is kept of a workspace, nor where there are
+certificates, which depend on what the variants' own files hold.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
+
+from warmline_server.file_state import FileState, state_of
 
 _RACY_NS: Final = 2_000_000_000
 _FILE: Final = "cache/variant-list.json"
 # Who makes the list: with other code it may say something else.
-_MAKERS: Final = ("listing.py", "labels.py", "cli/variant.py")
+_MAKERS: Final = ("listing.py", "labels.py", "file_state.py", "cli/variant.py")
 
 
 def key_of(home: Path) -> str | None:
@@ -38,20 +41,26 @@ def key_of(home: Path) -> str | None:
 
 
 def load(home: Path, key: str) -> Any:
-    """Return what was kept under a key; None when nothing is."""
+    """Return what was kept under a key; None when nothing is, or a file that it speaks of is not as it was."""
     with contextlib.suppress(OSError, ValueError):
         kept = json.loads((home / _FILE).read_bytes())
         if isinstance(kept, dict) and kept.get("key") == key:
-            return kept["list"]
+            return kept["list"] if all(state_of(path) == was for path, was in kept["files"].items()) else None
     return None
 
 
-def keep(home: Path, key: str, what: Any) -> None:
-    """Keep a list; a store that cannot be written is read each time."""
+def keep(home: Path, key: str, what: Any, files: Mapping[str, FileState]) -> None:
+    """Keep a list; a store that cannot be written is read each time.
+
+    Parameters
+    ----------
+    files
+        The weights that it speaks of, as they were when it was made.
+    """
     from warmline.digests import write_atomically
 
     with contextlib.suppress(OSError):
-        write_atomically(home / _FILE, json.dumps({"key": key, "list": what}).encode())
+        write_atomically(home / _FILE, json.dumps({"key": key, "files": files, "list": what}).encode())
 
 
 def _files(home: Path) -> Iterator[tuple[str, os.stat_result]]:

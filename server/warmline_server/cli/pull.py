@@ -51,12 +51,7 @@ def command(
     folder = load_settings(home).downloads(home) / f"{offer.repo.replace('/', '--')}-{offer.commit[:12]}"
     with changes.typed_errors(home):
         with bar(output, f"Fetching {offer.repo}") as progress:
-            path = hub.fetch(offer, folder, progress)
-        if digest is not None:
-            from warmline.store.blobs import digest_of
-            from warmline.validation import check_digest
-
-            check_digest(digest_of(path), digest, str(path))
+            path = hub.fetch(offer, folder, progress, {offer.files[0].name: digest} if digest else None)
         if offer.folder:
             shutil.rmtree(folder / ".cache", ignore_errors=True)
         with bar(output, f"Installing {name}") as progress:

@@ -79,8 +79,11 @@ def remove(
     target: Annotated[str, typer.Argument(metavar="DIGEST|FILE", help="A digest, its first digits, or a file.")],
     as_json: _JSON = False,
 ) -> None:
-    """Take an approval back."""
+    """Take an approval back: no workspace uses these bytes then. What you installed stays, and is told."""
     from warmline.errors import TrustError
+    from warmline.registry import Store, warmline_home
+
+    from warmline_server.approval import installed_as
 
     output = Output(as_json)
     store = _store()
@@ -95,10 +98,20 @@ def remove(
         raise TrustError(
             "this digest was not approved", code="trust.unknown", remedy="See what is: warmline trust list"
         )
+    there = installed_as(Store(warmline_home()), lambda digest: digest == digests[0])
     if as_json:
-        output.json({"removed": digests[0]})
-    else:
-        output.note(cell(f"Removed {digests[0]}"))
+        rows = [
+            {"kind": each.kind, "name": each.name, "backend": each.backend, "variants": list(each.variants)}
+            for each in there
+        ]
+        output.json({"removed": digests[0], "installed": rows})
+        return
+    output.note(cell(f"Removed {digests[0]}"))
+    for each in there:
+        output.note(
+            cell(f"Still installed: {each.used}. Installing it was your choice; only workspaces ask.", "yellow")
+        )
+        output.note(cell(f"To be rid of it: {each.removal}", "dim"))
 
 
 def _store() -> TrustStore:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from warmline.variant import Profile
     from warmline.workspace import Workspace
 
+    from warmline_server.file_state import FileState
+
     from .tables import Cell
 
 app = typer.Typer(help="Variants: a base, adapters and a profile under one name.")
@@ -111,9 +113,7 @@ def list_variants(
     key = kept_list.key_of(home) if workspace is None else None
     listed = kept_list.load(home, key) if key else None
     if listed is None:
-        listed = _list(home, workspace)
-        if key and listed:
-            kept_list.keep(home, key, listed)
+        listed = _list(home, workspace, key)
     if as_json:
         output.json([each["json"] for each in listed])
         return
@@ -131,12 +131,19 @@ def list_variants(
             output.note(cell(f"{one['json']['name']}: {one['overridden']}, by .warmline/config.json", "dim"))
 
 
-def _list(home: Path, workspace: Workspace | None) -> list[dict[str, Any]]:
-    """List variants: of each what programs get, its cells, and what the workspace changes of it."""
+def _list(home: Path, workspace: Workspace | None, key: str | None) -> list[dict[str, Any]]:
+    """List variants: of each what programs get, its cells, and what the workspace changes of it; keep it by a key."""
     from warmline_server.listing import list_rows
 
-    rows = list_rows(home, workspace)
-    return [{"json": row.as_json(), "cells": row.cells(), "overridden": row.overridden} for row in rows]
+    from . import kept_list
+
+    weights: dict[str, FileState] = {}
+    rows = list_rows(home, workspace, weights)
+    listed = [{"json": row.as_json(), "cells": row.cells(), "overridden": row.overridden} for row in rows]
+    # A package that is not there leaves no path to look at.
+    if key and listed and not any(row.error and row.error.code == "config.package" for row in rows):
+        kept_list.keep(home, key, listed, weights)
+    return listed
 
 
 def _cell(kept: Any) -> Cell:
@@ -151,7 +158,9 @@ def show(
 ) -> None:
     """Verify a variant's files and show what would answer: identity, parts, profile and what fits into memory."""
     from warmline.registry import warmline_home
+    from warmline.trust import TrustStore
 
+    from warmline_server.approval import taken_back
     from warmline_server.standing import standing
 
     from . import provenance, tables
@@ -160,13 +169,15 @@ def show(
 
     output = Output(as_json)
     selection = select(folder, name)
+    approved = TrustStore(warmline_home() / "trust.json").approved
+    loose = taken_back(selection.variant, approved)
     with output.working(f"Verifying {name}"):
         found = verified(output, selection.variant)
     status = found.status()
     certificate = standing(warmline_home(), status, selection.variant.profile)
     profile = selection.variant.profile.model_dump(mode="json", exclude_unset=True)
     if as_json:
-        more = {"file": selection.variant.file, "profile": profile, "certificate": certificate}
+        more = {"file": selection.variant.file, "profile": profile, "certificate": certificate, "taken_back": loose}
         output.json(provenance.as_json(status) | more)
         return
     import json
@@ -181,6 +192,7 @@ def show(
             **{f"adapter {each.name}": each.digest for each in status.adapters},
             "merged from": status.base.merged_from or "",
             "certificate": certificate,
+            "approval": f"taken back, and still installed: {', '.join(loose)}" if loose else "",
             "backend": f"{status.backend.name} {status.backend.version}",
             "context": context,
             **(_memory(status.capacity) if status.capacity else {}),

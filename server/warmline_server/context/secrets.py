@@ -31,12 +31,27 @@ SECRET_NAMES: Final = (
     *("*.pk8", "*firebase-adminsdk*.json", ".*_history", "pgpass.conf"),
     *("service_account*.json", "*.tfstate", "*.tfstate.*", "*.tfvars", ".terraformrc", "terraform.rc", ".vault-token"),
     *("auth.json", "wp-config*.php", "vault.yml", "vault.yaml", "*.vault", "*_vault.yml", "*-vault.yml"),
-    *("*passwords*", "*password*.txt", "token.json", "*.token", ".s3cfg", ".boto", "rclone.conf"),
+    *("*passwords*", "*.token", ".s3cfg", ".boto", "rclone.conf", ".yarnrc*", ".renviron*", "sftp-config.json"),
+    *("htpasswd", "*.htpasswd", ".htdigest", ".rhosts", "wallet.dat", "deploy_key", "deploy-key", "*.tfvars.json"),
+    # settings that tools keep apart for what is not to be published
+    *("local.settings.json", "appsettings.*.json", "*-key.json", "*_key.json"),
+    *(f"env.{stage}" for stage in ("local", "dev", "development", "test", "staging", "prod", "production")),
 )
+# Names that say it of a file of data, not of code or prose; without the ending.
+_SECRET_DATA: Final = (
+    *("client_secret*", "client-secret*", "*.secret", "*.secrets", "*_secret", "*-secret", "*password*", "*passwd*"),
+    *("token", "tokens", "*access_token*", "*auth_token*", "*.env", "deploy_key*", "deploy-key*", "htpasswd"),
+    *("*api_key*", "*apikey*", "*api-key*", "*access_key*", "*secret_key*", "*private_key*", "*private-key*"),
+    *("*privatekey*", "*private.key*", "*rsa_private*", "*rsa-private*"),
+)
+_DATA: Final = re.compile(r"\.(?:ya?ml|json[5c]?|toml|ini|cfg|conf|config|txt|csv|properties|xml|plist|dat)$")
 #: Names of folders in which everything is secret.
 SECRET_FOLDERS: Final = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store"})
 # Names that only their folder makes secret.
-_SECRET_PATHS: Final = ("**/gh/hosts.yml",)
+_SECRET_PATHS: Final = (
+    *("**/gh/hosts.yml", "**/.m2/settings.xml", "**/.m2/settings-security.xml", "**/.vscode/sftp.json"),
+    *("**/etc/shadow", "**/etc/shadow-", "**/etc/gshadow", "**/etc/gshadow-"),
+)
 # Folders of secrets, or of the code that handles them.
 _FOLDERS_OF_SECRETS: Final = frozenset({"secrets", ".secrets"})
 _CODE_OR_PROSE: Final = (
@@ -65,6 +80,9 @@ def is_secret(path: str, language: str = "") -> bool:
         return True
     name = _COPY.sub("", name) or name
     if not _FOLDERS_OF_SECRETS.isdisjoint(folders) and not matches(name, _CODE_OR_PROSE):
+        return True
+    stem = _DATA.sub("", name)
+    if stem != name and matches(stem, _SECRET_DATA):
         return True
     return matches(name, SECRET_NAMES) or matches("/".join([*folders, name]), _SECRET_PATHS)
 

@@ -75,6 +75,7 @@ def provenance(described: VariantStatus, file: str, last: LastReport | None, cer
     if last is not None:
         times = f"first token {last.ttft_ms:.0f} ms, {last.total_ms:.0f} ms in all"
         rows.append(("Last request", f"{times} ({last.reason})"))
+        rows += [("Sent along", ", ".join(last.sources))] if last.sources else []
     return rows
 
 

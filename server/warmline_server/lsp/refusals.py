@@ -65,7 +65,7 @@ async def in_document(
         return SECRET
     if matches(shown, settings.enabled_paths):
         return None
-    if snapshot.language_id in settings.disabled_languages:
+    if not {snapshot.language_id, "*"}.isdisjoint(settings.disabled_languages):
         return OFF_LANGUAGE
     if matches(shown, settings.disabled_paths):
         return OFF_PATH

@@ -238,8 +238,14 @@ class Session:
         self.diagnostics.clear(attempt.place.name)
         self._show()
 
-    def suggested(self, place: Place | Nowhere, reason: str, result: completion.Completion | None = None) -> None:
-        """Note why a document's latest request showed what it did, and how its decode went."""
+    def suggested(
+        self,
+        place: Place | Nowhere,
+        reason: str,
+        result: completion.Completion | None = None,
+        sources: tuple[str, ...] = (),
+    ) -> None:
+        """Note why a document's latest request showed what it did, how its decode went, and what went along with it."""
         known = self._known.get(_name(place))
         if known is not None:
             known.suggestion = reason
@@ -251,6 +257,7 @@ class Session:
                 reason=started.reason,
                 ttft_ms=started.ttft_ms,
                 total_ms=result.total_ms,
+                sources=sources,
                 warmth=warmth(
                     started.reason,
                     started.reused_tokens,

@@ -1,7 +1,8 @@
 """What a person sets in the editor, section `warmline`: one model, behind the README's table, the schema and VS Code's.
 
 Names are written in camelCase in editors (``warmline.chat.maxTokens``); snake_case is taken as well. A setting that
-cannot be used costs only itself: the rest is used, and the person is told once.
+cannot be used costs only itself: the rest is used, and the person is told once. One that keeps files from the model
+does not fall back to its default then, which keeps back none: until it can be read, no file can be judged by it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from warmline.errors import ConfigError
 
 from ..setting_fields import number
 from ..suggest.settings import SuggestSettings
+from .pattern_lists import usable
 
 SECTION: Final = "warmline"
 # Settings of the same section that are the editor extension's own: how the server is started, and its trace.
@@ -106,7 +108,7 @@ def camel(name: str) -> str:
 
 
 def read_settings(raw: object) -> tuple[EditorSettings, list[ConfigError]]:
-    """Read what an editor sends; what is wrong with it comes beside the settings, which have their defaults there.
+    """Read what an editor sends; what is wrong with it comes beside the settings, which go without it.
 
     Parameters
     ----------
@@ -116,7 +118,8 @@ def read_settings(raw: object) -> tuple[EditorSettings, list[ConfigError]]:
     Returns
     -------
     tuple
-        The settings, and a ``config.field`` or ``config.unknown_field`` for each that cannot be used.
+        The settings, and a ``config.field`` or ``config.unknown_field`` for each that cannot be used, or for each
+        entry of a list.
     """
     if isinstance(raw, Mapping) and isinstance(raw.get(SECTION), Mapping):
         raw = raw[SECTION]
@@ -125,7 +128,7 @@ def read_settings(raw: object) -> tuple[EditorSettings, list[ConfigError]]:
     if not isinstance(raw, Mapping):
         return EditorSettings(), [_error((), "the settings are no object", "config.field", "Write an object")]
     values = {key: value for key, value in _snake(raw).items() if key not in _NOT_OURS}
-    problems: list[ConfigError] = []
+    problems = [_entry(where) for where in _without_wrong_entries(values)][:_MAX_PROBLEMS]
     while True:
         try:
             return EditorSettings.model_validate(values), problems
@@ -146,7 +149,13 @@ def _problem(problem: Any) -> ConfigError:
         remedy = f"Did you mean `{near[0]}`?" if near else f"Settings here: {', '.join(names)}"
         return _error(where, "there is no such setting", "config.unknown_field", remedy)
     message = problem["msg"].removeprefix("Value error, ")
-    return _error(where, message[0].lower() + message[1:], "config.field", "Correct the value; its default is used")
+    kept_back = len(where) > 1 and where[1] in _stand_ins(where[0])
+    meanwhile = "until then it keeps all files back that it can" if kept_back else "its default is used"
+    return _error(where, message[0].lower() + message[1:], "config.field", f"Correct the value; {meanwhile}")
+
+
+def _entry(where: tuple[str, ...]) -> ConfigError:
+    return _error(where, "this is no text", "config.field", "Correct the value; the list's other ones are used")
 
 
 def _error(where: tuple[str, ...], message: str, code: str, remedy: str) -> ConfigError:
@@ -168,6 +177,28 @@ def _as_group(annotation: object) -> type[BaseModel] | None:
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
+def _stand_ins(group: str) -> Mapping[str, Any]:
+    """Give what stands in for settings of a group for which their defaults would let out what they keep back."""
+    return SuggestSettings.KEEPING_ALL_BACK if group == "suggest" else {}
+
+
+def _without_wrong_entries(values: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Take out of lists of texts what is none, where texts are left; tell where it was."""
+    wrong: list[tuple[str, ...]] = []
+    for name, group in values.items():
+        model = _group((name,))
+        for key, value in list(group.items()) if model and isinstance(group, dict) else ():
+            info = model.model_fields.get(key) if model else None
+            if info is None or info.annotation != tuple[str, ...]:
+                continue
+            if value is None:  # how editors write a setting that is not set
+                del group[key]
+                continue
+            group[key], places = usable(value)
+            wrong += [(name, key, str(place)) for place in places]
+    return wrong
+
+
 def _removed(values: dict[str, Any], location: tuple[int | str, ...]) -> bool:
     """Take out what is wrong; tell whether it was still there (two problems may be about one value)."""
     # A value inside a list or a map of a setting costs the setting, which has a default; a group is never at fault.
@@ -177,10 +208,18 @@ def _removed(values: dict[str, Any], location: tuple[int | str, ...]) -> bool:
         inner = here.get(part) if isinstance(here, dict) else None
         group = _group(tuple(map(str, location[: depth + 1])))
         if group is None or not isinstance(inner, dict):
+            stand_ins = _stand_ins(str(location[0])) if depth else {}
+            if isinstance(here, dict) and part in stand_ins:
+                return _put(here, str(part), stand_ins[str(part)])
             return here.pop(part, here) is not here if isinstance(here, dict) else False
         parent, here = here, inner
     # A rule about the group as a whole: which of its settings is at fault is not known.
     return bool(location) and parent.pop(str(location[-1]), None) is not None
+
+
+def _put(group: dict[str, Any], name: str, value: object) -> bool:
+    before, group[name] = group.get(name), value
+    return before is not value
 
 
 def _snake(raw: Mapping[Any, Any], model: type[BaseModel] | None = EditorSettings) -> dict[str, Any]:

@@ -24,6 +24,8 @@ from warmline.host.wire import (
     VariantStatus,
 )
 
+from ..labels import suggested
+
 if TYPE_CHECKING:
     from .protocol import WarmlineServer
 
@@ -68,6 +70,11 @@ class LastReport(Message):
     ttft_ms: float
     total_ms: float
     warmth: str = Field(default="", description="How much of the prompt was there, and why not more, in words.")
+    sources: tuple[str, ...] = Field(
+        default=(),
+        description="Other documents of the folder of which text went to the model with it, oldest first, by their "
+        "paths; with `(declarations)` where it was what they declare.",
+    )
 
 
 class StatusReport(Message):
@@ -89,6 +96,7 @@ class StatusReport(Message):
     suggestion: str | None = Field(
         default=None, description="`shown`, or why the latest request showed nothing or less than was decoded."
     )
+    suggestion_text: str = Field(default="", description="The same in words.")
     error: ErrorInfo | None = None
 
 
@@ -177,6 +185,7 @@ class StatusBoard:
                 state=State.FAILED,
                 variant=subject.variant,
                 suggestion=subject.suggestion,
+                suggestion_text=suggested(subject.suggestion or ""),
                 error=error_info(subject.error),
             )
         described = self._described.get((subject.variant, subject.identity))
@@ -186,6 +195,7 @@ class StatusBoard:
             certificate=self._certificate(described) if described else "",
             last=self._last.get(subject.identity),
             suggestion=subject.suggestion,
+            suggestion_text=suggested(subject.suggestion or ""),
         )
 
     def _state(self) -> State:

@@ -13,7 +13,7 @@ from warmline.prompts.window import window
 
 from ..context.excerpts import header
 from ..context.gitignore import GitIgnore
-from ..context.ring import Ring
+from ..context.ring import Excerpt, Ring
 from ..suggest.cache import ResultCache
 from ..suggest.context import Context
 from ..suggest.extent import wants_lines
@@ -38,13 +38,14 @@ _DOCUMENTS: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, and what goes to the model along with it."""
+    """A question, and what goes to the model along with it; `sources` says of what documents the `context` is."""
 
     question: Question
     language: str
     path: str | None
     context: tuple[str, ...]
     header: str
+    sources: tuple[str, ...]
 
     @property
     def about(self) -> dict[str, Any]:
@@ -91,7 +92,7 @@ class Suggesting:
         self.rhythm = Rhythm()
         self.git = GitIgnore()
         self.speculation = Speculation(session)
-        self.ring = Ring(lambda: self.settings.context_excerpts)
+        self.ring = Ring(lambda: self.settings.context_excerpts, lambda: self.settings.context_declarations)
         self.visits = Visits(session, self.ring)
         self.generations: LRUCache[str, Generation] = LRUCache(_DOCUMENTS)
         self.latest: LRUCache[str, Question] = LRUCache(_DOCUMENTS)
@@ -111,12 +112,13 @@ class Suggesting:
         multiline = wants_lines(around, settings, explicit=explicit)
         path = refusals.path_in(place, uris.to_path(snapshot.uri))
         folder = str(place.workspace.root) if place.workspace else ""
-        texts = self.ring.texts(folder, snapshot.uri, view.prefix + view.suffix) if folder else ()
+        beside = self.ring.beside(folder, snapshot.uri, view.prefix + view.suffix) if folder else ()
         most = settings.candidates if explicit else 1
         question = Question(snapshot.uri, variant, view, multiline, most, settings)
         # Alone a name above the text helps no model that was not trained for it; after other texts it ends them.
-        named = header(path, snapshot.language_id) if path and texts else ""
-        return Asked(question, snapshot.language_id, path, texts, named)
+        named = header(path, snapshot.language_id) if path and beside else ""
+        sources = tuple(_source(place, each) for each in beside)
+        return Asked(question, snapshot.language_id, path, tuple(each.text for each in beside), named, sources)
 
     def is_latest(self, question: Question) -> bool:
         """Tell whether no other question about its document has come since."""
@@ -179,3 +181,9 @@ class Suggesting:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _source(place: Place, excerpt: Excerpt) -> str:
+    """Name the document of an excerpt, and which kind of text it is where that is not lines of it."""
+    name = refusals.path_in(place, uris.to_path(excerpt.uri)) or uris.name(excerpt.uri)
+    return f"{name} (declarations)" if excerpt.declares else name

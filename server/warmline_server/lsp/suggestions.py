@@ -114,11 +114,11 @@ async def suggest(session: Session, cursor: Cursor, *, automatic: bool) -> list[
     identity, answer = found
     session.worked(attempt, variant, identity)
     if not answer.texts:
-        _silent(session, place, uri, answer.reason, decoded)
+        _silent(session, place, uri, answer.reason, decoded, asked)
         return []
     suggesting.is_news(uri, "")
     first = decoded.completions[0] if decoded else suggesting.speculation.first_shown(asked.question)
-    session.suggested(place, answer.reason, first)
+    session.suggested(place, answer.reason, first, asked.sources)
     session.counting.answered(uri, variant.name, first)
     if suggesting.settings.speculate:
         suggesting.speculation.follow(asked, answer.texts[0])
@@ -146,9 +146,16 @@ async def prewarm(session: Session, cursor: Cursor) -> None:
         await completion.prewarm(engine, variant, asked.question.view, client=session.client_id, **asked.about)
 
 
-def _silent(session: Session, place: Place | Nowhere, uri: str, reason: str, decoded: Decoded | None = None) -> None:
+def _silent(
+    session: Session,
+    place: Place | Nowhere,
+    uri: str,
+    reason: str,
+    decoded: Decoded | None = None,
+    asked: Asked | None = None,
+) -> None:
     """Say why nothing is shown: in the status each time, in the log when it is news."""
-    session.suggested(place, reason, decoded.completions[0] if decoded else None)
+    session.suggested(place, reason, decoded.completions[0] if decoded else None, asked.sources if asked else ())
     if session.suggesting.is_news(uri, reason):
         name = uri.rpartition("/")[2]
         session.outlet.log(types.MessageType.Log, f"no suggestion in {name}: {reason}")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from cachetools import LRUCache
+from warmline.prompts.window import normalise
 
-from ..context.excerpts import excerpt
+from ..context.declarations import MOST_LINES, declarations
+from ..context.excerpts import excerpt, header
 from ..context.ring import Excerpt, Ring
 from . import refusals, uris
 from .variants import Nowhere
@@ -73,10 +75,14 @@ class Visits:
         # Git was asked meanwhile.
         if settings != suggesting.settings or any(_covers(each, uri) for each in self._gone):
             return
-        path = refusals.path_in(place, uris.to_path(uri))
-        if path is not None and not refusals.looks_binary(snapshot):
-            text = excerpt(snapshot, self._line.get(uri, 0), settings.context_lines, path)
-            self._ring.add(str(place.workspace.root), Excerpt(uri, text))
+        path, folder = refusals.path_in(place, uris.to_path(uri)), str(place.workspace.root)
+        if path is None or refusals.looks_binary(snapshot):
+            return
+        text = excerpt(snapshot, self._line.get(uri, 0), settings.context_lines, path)
+        self._ring.add(folder, Excerpt(uri, text))
+        if settings.context_declarations:
+            found = declarations(normalise(snapshot.slice_lines(0, MOST_LINES)), snapshot.language_id)
+            self._ring.declare(folder, uri, header(path, snapshot.language_id), found)
 
 
 def _covers(renamed: str, uri: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,6 +14,14 @@ class SuggestSettings(BaseModel):
     """Suggestions. Immutable; unknown names are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: What is in force in place of settings that keep files from the model, while their own values cannot be read.
+    KEEPING_ALL_BACK: ClassVar[Mapping[str, Any]] = {
+        "disabled_languages": ("*",),
+        "disabled_paths": ("**",),
+        "secret_paths": ("**",),
+        "skip_gitignored": True,
+    }
 
     automatic: bool = Field(default=True, description="Suggest while you type; off: only when you ask for it.")
     lines: Literal["auto", "one", "several"] = Field(
@@ -66,7 +75,8 @@ class SuggestSettings(BaseModel):
         0,
         64,
         "excerpts",
-        "Excerpts of recently edited and viewed documents of the folder that the model gets as context; 0 for none.",
+        "Excerpts of recently edited and viewed documents of the folder that the model gets as context; 0 for none. "
+        "Only where it gets any text of another document, the path of the one at hand stands in the prompt too.",
         "a new excerpt is some 300 tokens that the model reads before it answers again, and the small example model "
         "suggested worse with one (kept text 0.34 instead of 0.42 over 36 holes); 4 is a good begin for a coding model "
         "of a billion weights or more",
@@ -74,8 +84,19 @@ class SuggestSettings(BaseModel):
     context_lines: int = number(
         32, 4, 256, "lines", "Lines of one excerpt.", "a function or two around the place that was looked at"
     )
+    context_declarations: int = number(
+        0,
+        0,
+        65536,
+        "bytes",
+        "Room for what recently edited and viewed documents of the folder declare (the first lines of functions, "
+        "classes and types; C, C++, Go, Java, JavaScript, Lua, Python, Rust, TypeScript); 0 for none.",
+        "they are text that the model reads before it answers again, as excerpts are; 2000 is a good begin where "
+        "those help, some 600 tokens for about 50 declarations",
+    )
     disabled_languages: tuple[str, ...] = Field(
-        default=(), description="Language ids (`plaintext`, `markdown`) in whose documents nothing is suggested."
+        default=(),
+        description="Language ids (`plaintext`, `markdown`) in whose documents nothing is suggested; `*` for all.",
     )
     disabled_paths: tuple[str, ...] = Field(
         default=(),

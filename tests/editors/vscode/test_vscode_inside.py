@@ -10,10 +10,10 @@ import pytest
 from vscode_server import Room, serving
 from vscode_tools import Extension, Tools
 
-pytestmark = [pytest.mark.model, pytest.mark.slow]
+pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(600)]
 
 _INSIDE: Final = Path(__file__).parent / "inside"
-_SECONDS: Final = 200.0
+_SECONDS: Final = 420.0
 _NAMES: Final = [
     name
     for path in sorted(_INSIDE.glob("*.js"))
@@ -30,7 +30,7 @@ def results(
     result, scratch = top / "result.json", top / "scratch"
     scratch.mkdir()
     env = {**room.env, "WARMLINE_TEST_RESULT": str(result), "WARMLINE_TEST_SCRATCH": str(scratch)}
-    with serving(tools, top, room.folder, env) as vscode:
+    with serving(tools, top, room.folder, env, inside=True) as vscode:
         found: dict[str, dict[str, Any]] = vscode.inside(
             extension.folder, _INSIDE / "index.js", result, seconds=_SECONDS
         )

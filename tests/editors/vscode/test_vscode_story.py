@@ -10,9 +10,9 @@ import pytest
 from vscode_server import Room, VSCode, serving
 from vscode_tools import Extension, Tools
 
-pytestmark = [pytest.mark.model, pytest.mark.slow]
+pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(600)]
 
-_SECONDS = 150.0
+_SECONDS = 270.0
 
 
 @pytest.fixture(scope="module")

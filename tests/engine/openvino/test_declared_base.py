@@ -119,6 +119,17 @@ def test_a_folders_own_word_of_its_source_verifies_nothing(store: Store, verifie
     refused(lambda: verifier.verify(told.model_copy(update={"adapters": (curated,)})), "artifact.adapter.base")
 
 
+def test_a_users_adapter_for_what_a_folder_says_it_was_made_of_is_unverified(
+    store: Store, verifier: Verifier, tmp_path: Path
+) -> None:
+    """What is installed is what verifying lets pass: the maker's word and the folder's own fit together."""
+    record = store.add_adapter(declaring(tmp_path / "a", GGUF), "a", "openvino", base="told")
+    assert (record.base.digest, record.unverified) == (GGUF, True)
+    assert not verifier.verify(variant(store, "told")).status().adapters[0].verified
+    other = declaring(tmp_path / "b", OTHER)
+    refused(lambda: store.add_adapter(other, "b", "openvino", base="told"), "artifact.adapter.base")
+
+
 def test_the_record_speaks_of_its_own_bytes_only(store: Store, tmp_path: Path) -> None:
     assert store.add_adapter(peft(tmp_path / "a"), "a", "openvino", base="imported").checked_source == GGUF
     named = {"name": "w", "backend": "openvino", "base": {"name": "imported", "digest": OTHER}}

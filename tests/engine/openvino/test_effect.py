@@ -17,7 +17,8 @@ from warmline.backends.llama import LlamaBackend
 from warmline.backends.openvino_effect import log_probabilities
 from warmline.backends.openvino_names import match, read_network
 from warmline.backends.openvino_native import PRECISE
-from warmline.backends.openvino_pipeline import Recipe, construct, free_memory, load_adapter
+from warmline.backends.openvino_pipeline import Recipe, construct, load_adapter
+from warmline.backends.openvino_warm import free_memory
 from warmline.digests import DigestCache
 from warmline.importing.constants import rows_of
 

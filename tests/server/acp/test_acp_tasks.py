@@ -49,7 +49,7 @@ async def test_fifty_tasks(room: Room, schema: Any) -> None:
         room.root.joinpath(name).write_text(text)
     room.variant("plain", {"base": {"package": PACKAGE}})
     room.select("plain")
-    limits = Limits(steps=4, step_tokens=24)
+    limits = Limits(steps=2, step_tokens=24)
     async with wired(connect(room.home), room.home, schema, limits) as wire:  # type: ignore[arg-type]
         await wire.hello()
         wire.person.answers = ["reject_once"] * 1000

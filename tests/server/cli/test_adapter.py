@@ -41,6 +41,18 @@ def test_without_a_digest_of_its_base_it_is_unverified_wherever_it_is_shown(base
     assert (check["level"], check["detail"]["unverified"]) == ("warn", ["style"])
 
 
+def test_a_base_of_the_other_backend_is_named_as_such(warmline: Run, home: Path, tmp_path: Path) -> None:
+    Store(home).add_model(openvino_model(tmp_path / "ov-model"), "ov", "openvino")
+    file = write_adapter(tmp_path / "style.gguf")
+    error = warmline("adapter", "add", file, "--base", "ov", "--json").json["error"]
+    assert error["code"] == "artifact.backend"
+    assert "installed for the backend `openvino`" in error["message"]
+    assert "PEFT folder" in error["remedy"]
+    folder = peft(tmp_path / "folder")
+    error = warmline("adapter", "add", folder, "--base", "ov", "--backend", "llama", "--json").json["error"]
+    assert (error["code"], "`openvino/ov` is there" in error["remedy"]) == ("store.unknown_model", True)
+
+
 def test_a_record_that_names_the_bases_digest_verifies_it(based: Run, tmp_path: Path) -> None:
     folder = tmp_path / "acme"
     folder.mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from fake_backend import write_base
 from store_tools import filled
 from warmline.backends.openvino_guarantee import Canary, remember
 from warmline.registry import Store
+from warmline.trust import TrustStore
+from warmline_server.cli import doctor
 from warmline_server.cli.checks import Check, Level, editors, machine, openvino, storage
 from warmline_server.cli.checks.variants import VariantChecks
 
@@ -39,8 +42,6 @@ def test_one_row_for_each_check(warmline: Run, store: Store) -> None:
     }
     assert sum(report["counts"].values()) == len(report["checks"])
     assert all(row["remedy"] for row in report["checks"] if row["level"] != "ok")
-    vscode = next(row for row in report["checks"] if row["check"] == "vscode")
-    assert "not shipped yet" in vscode["message"]
 
 
 def test_for_people_a_fault_comes_with_its_remedy(warmline: Run, store: Store, home: Path, tmp_path: Path) -> None:
@@ -124,6 +125,19 @@ def test_time_is_up(store: Store) -> None:
     assert (check.level, "--deep" in check.remedy) == (Level.WARN, True)
 
 
+@pytest.mark.parametrize(("deep", "probe"), [(True, False), (False, True)])
+def test_who_asks_for_what_takes_longer_is_told_of_every_variant(
+    store: Store, monkeypatch: pytest.MonkeyPatch, deep: bool, probe: bool
+) -> None:
+    monkeypatch.setattr(doctor, "_VARIANTS", -1.0)
+
+    def names(deep: bool, probe: bool) -> set[str]:
+        return {check.name for check in doctor._all(deep, probe)}
+
+    assert "variant llama/acme" not in names(False, False)
+    assert "variant llama/acme" in names(deep, probe)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
 @pytest.mark.parametrize(("mode", "level"), [(0o700, Level.OK), (0o755, Level.WARN), (0o777, Level.FAIL)])
 def test_the_store_is_closed_to_others(home: Path, mode: int, level: Level) -> None:
@@ -138,7 +152,7 @@ def test_a_store_that_is_a_file(tmp_path: Path) -> None:
 
 def test_unreadable_approvals(home: Path) -> None:
     (home / "trust.json").write_text("[]")
-    assert storage.approvals(home).level is Level.FAIL
+    assert storage.approvals(Store(home)).level is Level.FAIL
 
 
 def test_what_a_crash_left_is_found_and_swept(warmline: Run, store: Store, home: Path) -> None:
@@ -228,6 +242,59 @@ def test_neovim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, l
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     assert editors.neovim().level is level
+
+
+PACKS = [
+    "data/nvim/site/pack/mine/start/warmline",
+    "data/nvim/lazy/warmline/editors/neovim",
+    "config/nvim/pack/mine/opt/w",
+]
+
+
+@pytest.mark.parametrize("place", PACKS)
+def test_the_neovim_plugin_is_found_in_its_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repo: Path, place: str
+) -> None:
+    program = tmp_path / "nvim"
+    program.write_text("#!/bin/sh\necho 'NVIM v0.11.2'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    row = editors.neovim()
+    assert (row.level, row.detail["plugin"], "runtimepath" in row.message) == (Level.OK, None, True)
+    plugin = tmp_path / place
+    shutil.copytree(repo / "editors/neovim/lua", plugin / "lua")
+    assert editors.neovim().detail["plugin"] == str(plugin)
+
+
+def test_the_extension_of_vscode_is_found_or_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repo: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.delenv("VSCODE_EXTENSIONS", raising=False)
+    assert editors.vscode().message == "not here"
+    extensions = tmp_path / ".vscode-server/extensions"
+    (extensions / "someone.warmline-9.9.9").mkdir(parents=True)
+    assert "code --install-extension warmline.vsix" in editors.vscode().message
+    shipped = json.loads((repo / "editors/vscode/package.json").read_text())
+    name = f"{shipped['publisher']}.{shipped['name']}"
+    assert name == editors.EXTENSION
+    here = extensions / f"{name}-{shipped['version']}"
+    here.mkdir()
+    assert editors.vscode().detail["extension"] is None  # a folder that an interrupted installation left
+    (here / "package.json").write_text(json.dumps(shipped))
+    assert editors.vscode().detail == {"extension": shipped["version"], "path": str(here)}
+
+
+def test_an_approval_that_was_taken_back_while_installed_is_told(store: Store) -> None:
+    assert storage.approvals(store).level is Level.OK
+    TrustStore(store.home / "trust.json").remove(store.get_adapter("style").digest)
+    row = storage.approvals(store)
+    assert (row.level, row.detail["taken_back"]) == (Level.WARN, ["style"])
+    assert "adapter llama/style, used by llama/acme" in row.message
+    assert row.remedy == "warmline variant remove llama/acme; warmline adapter remove llama/style"
 
 
 def test_a_folder_for_a_base_is_a_row_and_no_crash(warmline: Run, home: Path, tmp_path: Path) -> None:

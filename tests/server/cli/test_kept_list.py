@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_backend import write_base
 from store_tools import acme, filled
 from warmline.registry import Store
+from warmline_server import listing
 from warmline_server.cli import app, kept_list
 
 Run = Callable[..., Any]
@@ -111,3 +113,49 @@ def test_table_and_note_are_the_same_when_kept(store: Store, capfd: pytest.Captu
     app.run(["variant", "list"])
     assert capfd.readouterr().out == first
     assert "base -> style@1" in first
+
+
+@pytest.mark.parametrize("kind", ["copied base", "referenced base", "adapter"])
+def test_weights_that_are_gone_break_the_variants_that_name_them(
+    store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str
+) -> None:
+    """The list that was kept of the time before is not shown, nor is that of the time without them."""
+    name, field = "acme", "adapters[0].name" if kind == "adapter" else "base.name"
+    path = store.adapter_path(store.get_adapter("style")) if kind == "adapter" else tmp_path / "referenced.gguf"
+    if kind == "copied base":
+        path = store.model_path(store.get_model("base"))
+    elif kind == "referenced base":
+        store.add_model(write_base(path, weights=b"\x31"), "other")
+        name = store.add_variant(acme("own", base={"name": "other"}, adapters=())).stem
+    healthy = {row["name"]: row for row in listed(capfd)}
+    assert healthy[name]["error"] is None
+    assert (store.home / "cache/variant-list.json").exists()
+    path.rename(tmp_path / "away")
+    for _ in range(2):
+        error = {row["name"]: row for row in listed(capfd)}[name]["error"]
+        assert (error["code"], error["field"], str(path) in error["message"]) == ("artifact.missing", field, True)
+        assert error["file"].endswith(f"{name}.json")
+    (tmp_path / "away").rename(path)
+    assert {row["name"]: row for row in listed(capfd)}[name] == healthy[name]
+
+
+def test_weights_are_looked_at_once_whatever_number_of_variants_names_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        store.add_variant(acme(f"v{number}"))
+    looked: list[str] = []
+    monkeypatch.setattr(listing, "state_of", lambda path: looked.append(path) or [1])
+    rows = listing.list_rows(store.home, None)
+    assert [row.error for row in rows] == [None] * 21
+    assert sorted(looked) == sorted(
+        str(path)
+        for path in (store.model_path(store.get_model("base")), store.adapter_path(store.get_adapter("style")))
+    )
+
+
+def test_a_package_that_is_gone_is_not_kept(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
+    store.add_variant(acme("packed", base={"package": "no_such_package:a.gguf"}, adapters=()))
+    error = {row["name"]: row for row in listed(capfd)}["packed"]["error"]
+    assert (error["code"], error["field"]) == ("config.package", "base.package")
+    assert not (store.home / "cache/variant-list.json").exists()

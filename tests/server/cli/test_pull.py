@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from fake_backend import write_base
 from fake_hub import COMMIT, FakeHub
 from store_tools import openvino_model
+from warmline.errors import WarmlineError
+from warmline_server.cli.hub import look
 
 Run = Callable[..., Any]
 CHUNK = 1 << 20  # what is written at once
@@ -145,6 +148,48 @@ def test_errors_of_a_hub_have_names(pull: Run, hub: FakeHub, base: bytes) -> Non
         assert (error["code"], bool(error["remedy"])) == (code, True), arguments
     down = pull("acme/t", "--json", HF_ENDPOINT="http://127.0.0.1:9").json["error"]
     assert down["code"] == "hub.unreachable"
+
+
+def test_a_hub_that_states_no_digest_needs_the_persons(pull: Run, hub: FakeHub, home: Path, base: bytes) -> None:
+    hub.repos["acme/t"] = {"a.gguf": base}
+    hub.stated = False
+    hub.served["a.gguf"] = base[:-1] + b"\x07"
+    error = pull("acme/t", "--json").json["error"]
+    assert (error["code"], "--digest" in error["remedy"]) == ("hub.no_digest", True)
+    assert hub.ranges == []
+    right = "sha256:" + hashlib.sha256(base).hexdigest()
+    assert pull("acme/t", "--digest", right, "--json").json["error"]["code"] == "artifact.digest"
+    assert list(home.rglob("record.json")) == []
+    hub.served.clear()  # what arrived before is not taken for it
+    assert pull("acme/t", "--digest", right, "--json").code == 0
+
+
+SHA = "0" * 64
+NONSENSE: dict[str, bytes] = {
+    **{
+        f"size {size!r}": json.dumps([{"rfilename": "a.gguf", "size": size, "blobId": "0" * 40}]).encode()
+        for size in (None, "x", -5, 1.5, True, [])
+    },
+    **{f"name {name!r}": json.dumps([{"rfilename": name, "size": 1}]).encode() for name in (5, None, "", [1])},
+    "git's digest": b'[{"rfilename": "a.gguf", "size": 1, "blobId": 7}]',
+    "digest": b'[{"rfilename": "a.gguf", "size": 1, "lfs": {"sha256": "../x", "size": 1, "pointerSize": 1}}]',
+    "no files": b"[null]",
+    "deep": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_an_answer_that_makes_no_sense_is_the_hubs(hub: FakeHub, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
+    siblings = NONSENSE[name]
+    answer = b'{"id": "acme/t", "sha": "' + COMMIT.encode() + b'", "siblings": ' + siblings + b"}"
+    hub.repos["acme/t"] = {}
+    hub.description = siblings if name == "deep" else answer
+    with pytest.raises(WarmlineError) as caught:
+        look("acme/t", None, None)
+    assert (caught.value.code, bool(caught.value.remedy)) == ("hub.failed", True)
+    if name == "size None":
+        assert "does not state the size" in caught.value.message
 
 
 def test_a_taken_name_is_refused_before_anything_is_fetched(pull: Run, hub: FakeHub, base: bytes) -> None:

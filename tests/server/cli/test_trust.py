@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from store_tools import filled
 from warmline.digests import DigestCache
+from warmline.trust import TrustStore
+from warmline_server.approval import taken_back
 
 Run = Callable[..., Any]
 
@@ -82,9 +85,28 @@ def test_an_approval_is_taken_back_by_its_first_digits(warmline: Run) -> None:
     for digest in digests:
         assert warmline("trust", "add", digest).code == 0
     assert warmline("trust", "remove", "a" * 12, "--json").json["error"]["code"] == "trust.ambiguous"
-    assert warmline("trust", "remove", digests[0], "--json").json == {"removed": digests[0]}
+    assert warmline("trust", "remove", digests[0], "--json").json == {"removed": digests[0], "installed": []}
     assert warmline("trust", "remove", "a" * 12).code == 0
     assert approved(warmline) == []
+
+
+def test_taking_back_what_is_installed_says_who_goes_on_using_it(warmline: Run, home: Path, tmp_path: Path) -> None:
+    """Installing was the user's own choice: only workspaces are asked again, and nowhere is it shown as approved."""
+    store = filled(home, tmp_path)
+    digest = store.get_adapter("style").digest
+    done = warmline("trust", "remove", digest)
+    assert "adapter llama/style, used by llama/acme" in done.err
+    assert "warmline variant remove llama/acme; warmline adapter remove llama/style" in done.err
+    (row,) = warmline("variant", "list", "--json").json
+    assert (row["trust"], row["error"]) == ("user, unverified, approval taken back", None)
+    assert warmline("trust", "add", digest).code == 0
+    assert warmline("trust", "remove", digest, "--json").json["installed"] == [
+        {"kind": "adapter", "name": "style", "backend": "llama", "variants": ["llama/acme"]}
+    ]
+    resolved = store.resolve("acme")
+    assert taken_back(resolved, TrustStore(home / "trust.json").approved) == ["style"]
+    assert warmline("variant", "remove", "acme").code == warmline("adapter", "remove", "style").code == 0
+    assert digest not in [each["digest"] for each in warmline("trust", "list", "--json").json]
 
 
 @pytest.mark.parametrize("target", ["sha256:123", "no-such-file.gguf", "/"])

@@ -53,6 +53,14 @@ def test_wrong_usage_is_json_for_programs(warmline: Run) -> None:
     assert set(done.json["error"]) == {"code", "message", "file", "field", "remedy"}
 
 
+def test_a_choice_that_is_none_is_told_in_our_words(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["model", "add", "x.gguf", "--name", "x", "--precision", "nope", "--json"]) == 2
+    message = json.loads(capfd.readouterr().out)["error"]["message"]
+    assert "nope" in message
+    assert "exact" in message
+    assert "Value error" not in message
+
+
 def test_no_command_shows_the_commands(warmline: Run) -> None:
     done = warmline()
     assert done.code == 2

@@ -15,12 +15,16 @@ def lines(first: int, count: int = 10) -> str:
     return "".join(f"value_{number} = {number}\n" for number in range(first, first + count))
 
 
+def texts(ring: Ring, folder: str, uri: str, near: str = "") -> tuple[str, ...]:
+    return tuple(each.text for each in ring.beside(folder, uri, near))
+
+
 def test_it_grows_at_its_end_only_and_a_block_of_the_oldest_leaves_at_once() -> None:
     ring = Ring(lambda: 4)
     seen = []
     for number in range(12):
         assert ring.add("ws", Excerpt(f"file:///{number}.py", lines(number * 100)))
-        seen.append(ring.texts("ws", "file:///other.py"))
+        seen.append(texts(ring, "ws", "file:///other.py"))
     cuts = 0
     for before, now in pairwise(seen):
         assert len(now) <= 4
@@ -40,7 +44,7 @@ def test_the_same_place_seen_twice_is_one_excerpt() -> None:
     assert not ring.add("ws", Excerpt("copy", lines(0)))
     assert not ring.add("ws", Excerpt("a", " \n"))
     assert ring.add("ws", Excerpt("a", lines(50)))
-    assert ring.texts("ws", "b") == (lines(0), lines(50))
+    assert texts(ring, "ws", "b") == (lines(0), lines(50))
 
 
 def test_a_documents_own_excerpts_are_no_context_for_it_and_folders_do_not_mix() -> None:
@@ -48,23 +52,23 @@ def test_a_documents_own_excerpts_are_no_context_for_it_and_folders_do_not_mix()
     ring.add("ws", Excerpt("a", lines(0)))
     ring.add("ws", Excerpt("b", lines(50)))
     ring.add("other", Excerpt("c", lines(90)))
-    assert ring.texts("ws", "a") == (lines(50),)
-    assert ring.texts("other", "a") == (lines(90),)
+    assert texts(ring, "ws", "a") == (lines(50),)
+    assert texts(ring, "other", "a") == (lines(90),)
     ring.forget("b")
-    assert ring.texts("ws", "a") == ()
+    assert texts(ring, "ws", "a") == ()
 
 
 def test_a_copy_of_what_is_near_the_cursor_is_left_out() -> None:
     ring = Ring(lambda: 4)
     ring.add("ws", Excerpt("copy", "# copy.py\n" + lines(0)))
     ring.add("ws", Excerpt("b", "# b.py\n" + lines(50)))
-    assert ring.texts("ws", "a", lines(0, 30)) == ("# b.py\n" + lines(50),)
+    assert texts(ring, "ws", "a", lines(0, 30)) == ("# b.py\n" + lines(50),)
 
 
 def test_none_are_wanted() -> None:
     ring = Ring(lambda: 0)
     assert not ring.add("ws", Excerpt("a", lines(0)))
-    assert ring.texts("ws", "b") == ()
+    assert texts(ring, "ws", "b") == ()
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,24 @@ SECRET = (
     *("auth.json", ".composer/auth.json", "wp-config.php", "wp-config.php.bak", "wp-config-local.php", "vault.yml"),
     *("group_vars/all/vault.yaml", "prod_vault.yml"),
     *("firebase-adminsdk.json", "shop-firebase-adminsdk-x1.json"),
+    # of tools
+    *("client_secret.json", "client_secret_41-x.apps.googleusercontent.com.json", "client-secret.yml", ".yarnrc.yml"),
+    *("local.settings.json", "appsettings.Production.json", "api/appsettings.Development.json", ".m2/settings.xml"),
+    *("terraform.tfvars.json", "prod.auto.tfvars", "htpasswd", ".htpasswd", "site.htpasswd", ".Renviron", "wallet.dat"),
+    *(".rhosts", "etc/shadow", "etc/shadow-", ".vscode/sftp.json", "sftp-config.json", "env.production", "env.local"),
+    *("k8s/prod.env.yaml", "prod.env.json"),
+    # by what they are called
+    *("app.secrets.json", "app.secret.yml", "secrets.toml", "gcp-key.json", "service_key.json", "api_key.txt"),
+    *("apikeys.json", "stripe-api-key.yml", "tokens.json", "tokens.yaml", "access_tokens.csv", "password.yml"),
+    *(
+        "passwords.ini",
+        "password-prod.yml",
+        "db_password.json",
+        "private_key.txt",
+        "private.key.txt",
+        "rsa_private.txt",
+    ),
+    *("deploy_key", "deploy_key.txt", "jwt_private_key.xml", "django_secret_key.txt", "api_key.txt.bak"),
 )
 PLAIN = (
     *("a.py", "environment.py", "src/env/main.py", "keyboard.py", "monkey.js", "tokens.py", "README.md", "pem.py"),
@@ -39,6 +57,28 @@ PLAIN = (
         "docker/config.json",
         "gh/main.yml",
     ),
+    *(
+        "tokens.ts",
+        "access_token.go",
+        "password_field.tsx",
+        "passwd.c",
+        "settings.xml",
+        "m2/settings.xml",
+        "client.json",
+    ),
+    *("api_key.py", "apikeys.rs", "api_key.md", "client_secret.java", "private_key.rb", "deploy_key.sh", "env.py"),
+    *(
+        "env.ts",
+        "env.d.ts",
+        "environment.yml",
+        "env.test.ts",
+        "appsettings.json",
+        "appsettings.cs",
+        "local_settings.md",
+    ),
+    *("tokenizer.json", "special_tokens_map.json", "added_tokens.json", "monkey.json", "keymap.json", "keys.json"),
+    *("shadow.css", "etc/shadow.py", "src/shadow", "sftp.json", "sftp.py", "wallet.py", "main.tf", "yarn.lock"),
+    *("secretary.json", "renviron.R", "hosts", "package.json", "tsconfig.json", "turkey.txt", "variables.tfvars.md"),
 )
 
 

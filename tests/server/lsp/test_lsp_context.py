@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,30 @@ async def test_more_names_of_secrets_are_a_setting_and_an_exception_frees_none(r
     assert "hunter2" not in sent(one)
 
 
+@pytest.mark.parametrize("name", ["secretPaths", "disabledPaths", "disabledLanguages"])
+@pytest.mark.parametrize("value", [5, [7], {"*.tok": True}])
+async def test_while_it_cannot_be_read_what_is_kept_back_nothing_is_sent(room: Make, name: str, value: object) -> None:
+    one = room("1", suggest={"contextExcerpts": 4, name: value})
+    assert f"warmline.suggest.{name}" in str(one.memory.messages)
+    secret = Typist(one, KEY, "live.tok", "plaintext")
+    assert await secret.ghost() is None
+    assert one.memory.statuses[-1]["suggestion"] in ("secret", "off:path", "off:language")
+    assert await Typist(one, "x = ", "src/a.py").ghost() is None
+    assert sent(one) == ""
+    one.session.configure({"suggest": {"candidates": 1, name: ["*.tok"]}})
+    assert await Typist(one, "y = ", "src/b.py").ghost()
+
+
+@pytest.mark.parametrize("value", ["*.tok", ["*.tok", 5]])
+async def test_the_patterns_that_can_be_read_are_in_force(room: Make, value: object) -> None:
+    one = room("1", suggest={"contextExcerpts": 4, "secretPaths": value})
+    assert await Typist(one, KEY, "live.tok", "plaintext").ghost() is None
+    assert one.memory.statuses[-1]["suggestion"] == "secret"
+    assert await Typist(one, "x = ", "src/a.py").ghost()
+    assert "hunter2" not in sent(one)
+    assert len(one.memory.messages) == isinstance(value, list)
+
+
 async def test_a_link_to_a_secret_is_one(room: Make, tmp_path: Path) -> None:
     one = room("1")
     (one.root / ".env").write_text(KEY)
@@ -236,3 +261,80 @@ async def test_a_document_without_a_file_may_be_a_secret_by_its_name(room: Make,
         one.session.documents.open(each, "plaintext", 1, KEY)
         await inline_completion(one.ls, inline_params(each, 2, 0))
     assert [request.document for request in one.engine.requests] == ["untitled:Untitled-1"]
+
+
+# -- declarations ----------------------------------------------------------------------------------------------------
+
+DECLARED = {"contextExcerpts": 0, "contextDeclarations": 2000}
+BANK = "class Bank:\n    def pay(self, amount,\n            to):\n        return 1\n\ndef main(): ...\n"
+BANK_DECLARES = "# src/bank.py\nclass Bank:\n    def pay(self, amount, to):\ndef main(): ...\n\n"
+
+
+async def test_what_documents_declare_is_context_once_it_is_wanted(room: Make) -> None:
+    one = room("1", suggest=DECLARED)
+    assert await Typist(one, BANK, "src/bank.py").ghost()
+    assert await Typist(one, "no code\n", "src/notes.txt", "plaintext").ghost()
+    person = Typist(one, "x = ", "src/a.py")
+    assert await person.ghost()
+    asked = one.engine.requests[-1]
+    assert (asked.context, asked.header) == ((BANK_DECLARES,), "# src/a.py\n")
+    assert one.memory.statuses[-1]["last"]["sources"] == ["src/bank.py (declarations)"]
+
+
+async def test_declarations_stay_where_they_are_while_documents_grow(room: Make) -> None:
+    one = room("1", suggest=DECLARED)
+    bank, person = Typist(one, BANK, "src/bank.py"), Typist(one, "x = ", "src/a.py")
+    assert await person.ghost()
+    for number in range(3):
+        bank.type(f"\ndef more_{number}(): ...")
+        assert await bank.ghost()
+        person.type("y")
+        assert await person.ghost()
+    contexts = [request.context for request in one.engine.requests if request.document == person.uri]
+    assert [len(context) for context in contexts] == [1, 2, 3, 4]
+    assert all(later[: len(before)] == before for before, later in pairwise(contexts))
+    assert contexts[-1][-1] == "# src/bank.py\ndef more_2(): ...\n\n"
+
+
+async def test_lines_and_declarations_of_one_document_repeat_nothing(room: Make) -> None:
+    one = room("1", suggest={"contextExcerpts": 4, "contextDeclarations": 2000, "contextLines": 4})
+    bank = Typist(one, BANK + "\n" * 40 + LEDGER, "src/bank.py")
+    assert await bank.ghost()
+    assert await Typist(one, "x = ", "src/a.py").ghost()
+    lines, declared = one.engine.requests[-1].context
+    assert lines == f"# src/bank.py\n{LEDGER}\n"
+    assert declared == BANK_DECLARES
+    assert one.memory.statuses[-1]["last"]["sources"] == ["src/bank.py", "src/bank.py (declarations)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("deploy/secrets.py", {}),
+        ("src/key.py", {"secretPaths": ["key.py"]}),
+        ("src/key.py", {"disabledPaths": ["key.py"]}),
+        ("src/key.py", {"secretPaths": 5}),
+    ],
+)
+async def test_no_declaration_of_a_secret_or_disabled_document(room: Make, name: str, more: dict[str, object]) -> None:
+    one = room("1", suggest={**DECLARED, **more})
+    assert await Typist(one, 'def login(password="hunter2"): ...\n', name).ghost() is None
+    await Typist(one, "x = ").ghost()
+    assert "hunter2" not in sent(one)
+
+
+@pytest.mark.parametrize("how", ["rename", "settings"])
+async def test_declarations_of_what_became_a_secret_are_gone(room: Make, how: str) -> None:
+    one = room("1", suggest=DECLARED)
+    assert await Typist(one, 'def login(password="hunter2"): ...\n', "src/tmp.py").ghost()
+    person = Typist(one, "x = ")
+    assert await person.ghost()
+    assert "hunter2" in str(one.engine.requests[-1].context)
+    if how == "rename":
+        renamed(one, "src/tmp.py", "src/.env")
+    else:
+        one.session.configure({"suggest": {"candidates": 1, **DECLARED, "secretPaths": ["tmp.py"]}})
+    await settle()
+    person.type("y")
+    assert await person.ghost()
+    assert one.engine.requests[-1].context == ()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lsprotocol import types
 from markdown_it import MarkdownIt
 from scripted import Room, describe, inline_params
+from typist import Typist
 from warmline.certificate_store import Certificates
 from warmline.errors import ArtifactError
 from warmline.host.wire import EngineStatus, State
@@ -70,6 +71,18 @@ async def test_the_certificate_of_the_very_variant_is_shown(room: Make) -> None:
     one.variant("acme", {"base": {"path": str(one.base)}, "profile": {"sampling": {"temperature": 1}}})
     assert "Certificate  void: sampling changed" in (await ask(one, one.config)).contents.value
     assert "Certificate  none" in (await ask(one, one.variant_path("plain"))).contents.value
+
+
+async def test_of_which_other_documents_text_was_sent_is_shown(room: Make) -> None:
+    one = room("1", client=MARKDOWN, suggest={"contextExcerpts": 4, "contextDeclarations": 2000})
+    assert await Typist(one, "x = ", "src/a.py").ghost()
+    assert "Sent along" not in (await ask(one, one.config)).contents.value
+    odd = Typist(one, "def pay(): ...\n" + "\n" * 99 + "y = 1\n", "src/[b](http:x).py")
+    assert await odd.ghost()
+    assert await Typist(one, "z = ", "src/c.py").ghost()
+    html = MarkdownIt("gfm-like", {"linkify": False}).render((await ask(one, one.config)).contents.value)
+    assert "Sent along" in html
+    assert "src/a.py, src/[b](http:x).py, src/[b](http:x).py (declarations)" in html
 
 
 async def test_the_status_says_how_the_variant_stands(room: Make) -> None:

@@ -282,6 +282,38 @@ async def test_position_encodings_with_astral_characters(site: Site, encoding: s
     site.editor.insert(uri, types.Position(LINE + 1, 5 + units), "é")
     [item] = await site.editor.ask(uri, LINE + 1, 10_000)
     assert item.insert_text.startswith(f"'{mark}é{mark}'; transfer(")
+    end += {"utf-8": 2}.get(encoding, 1)
+    await check_popup(site, uri, types.Position(LINE + 1, end))
+    await check_marked(site, encoding)
+
+
+async def check_popup(site: Site, uri: str, end: types.Position) -> None:
+    """Type a part of a word: the popup's entry replaces exactly that, however the line before it is counted."""
+    site.editor.insert(uri, end, "le")
+    after = types.Position(end.line, end.character + 2)
+    params = types.CompletionParams(types.TextDocumentIdentifier(uri), after)
+    found = await site.editor.client.text_document_completion_async(params)
+    assert isinstance(found, types.CompletionList)
+    edit = found.items[0].text_edit
+    assert isinstance(edit, types.TextEdit)
+    assert edit.range == types.Range(end, after)
+    assert edit.new_text.startswith("ledger")
+
+
+async def check_marked(site: Site, encoding: str) -> None:
+    """Break a field behind wide characters of its line: the error marks exactly its value."""
+    file = site.variant_file("acme")
+    content = json.loads(file.read_text())
+    content["adapters"][0] |= {"path": "st\u00ffle-\U0001f600.gguf", "scale": 4.5}
+    file.write_text(json.dumps(content, ensure_ascii=False))
+    site.editor.changed(file)
+    await site.editor.until_diagnosed(file)
+    [item] = site.editor.diagnostics[file.as_uri()]
+    width = {"utf-8": 1, "utf-16": 2, "utf-32": 4}[encoding]
+    line = file.read_text().encode(f"{encoding}-le" if width > 1 else encoding)
+    start, end = item.range.start.character * width, item.range.end.character * width
+    assert (item.range.start.line, item.range.end.line) == (0, 0)
+    assert line[start:end].decode(f"{encoding}-le" if width > 1 else encoding) == "4.5"
 
 
 async def test_odd_documents_are_handled(site: Site) -> None:

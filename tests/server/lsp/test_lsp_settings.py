@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scripted import Memory
 from warmline_server.lsp.configuration import Configuration
 from warmline_server.lsp.settings import EditorSettings, all_settings, camel, read_settings, schema
+from warmline_server.suggest.settings import SuggestSettings
 
 
 def test_names_may_be_written_as_editors_or_as_we_do() -> None:
@@ -30,7 +31,7 @@ def test_names_may_be_written_as_editors_or_as_we_do() -> None:
         ({"chat": {"maxTokns": 3}}, "warmline.chat.maxTokns", "config.unknown_field"),
         ({"chat": 3}, "warmline.chat", "config.field"),
         ({"chatt": {}}, "warmline.chatt", "config.unknown_field"),
-        ({"suggest": {"disabledPaths": ["a", 3]}}, "warmline.suggest.disabledPaths", "config.field"),
+        ({"suggest": {"disabledPaths": ["a", 3]}}, "warmline.suggest.disabledPaths.1", "config.field"),
         ([], "warmline", "config.field"),
     ],
 )
@@ -106,3 +107,38 @@ def test_the_readme_and_the_page_of_vscode_are_current(repo: Path) -> None:
     script = repo / "docs" / "make_settings.py"
     done = subprocess.run([sys.executable, str(script), "--check"], check=False)
     assert done.returncode == 0, "run docs/make_settings.py"
+
+
+@pytest.mark.parametrize(
+    ("value", "kept", "wrong"),
+    [
+        (["*.tok", 5], ("*.tok",), ["1"]),
+        ([None, "*.tok", {"glob": "*.sec"}, "vault/**"], ("*.tok", "vault/**"), ["0", "2"]),
+        ("*.tok", ("*.tok",), []),
+        ([], (), []),
+        ({}, (), []),  # an empty list, as Lua writes it
+        (None, (), []),
+    ],
+)
+@pytest.mark.parametrize("name", ["secretPaths", "disabledPaths", "disabledLanguages", "enabledPaths"])
+def test_of_a_list_what_can_be_used_is(name: str, value: Any, kept: tuple[str, ...], wrong: list[str]) -> None:
+    settings, problems = read_settings({"suggest": {name: value, "candidates": 2}})
+    assert {camel(field): value for field, value in settings.suggest}[name] == kept
+    assert settings.suggest.candidates == 2
+    assert [problem.field for problem in problems] == [f"warmline.suggest.{name}.{place}" for place in wrong]
+
+
+@pytest.mark.parametrize("value", [5, True, {"*.tok": True}, [5], [["*.tok"]], [None, {}]])
+@pytest.mark.parametrize("name", ["secretPaths", "disabledPaths", "disabledLanguages"])
+def test_a_list_that_keeps_files_back_keeps_all_while_it_cannot_be_read(name: str, value: Any) -> None:
+    settings, problems = read_settings({"suggest": {name: value}})
+    everything = {camel(field): value for field, value in SuggestSettings.KEEPING_ALL_BACK.items()}
+    assert {camel(field): value for field, value in settings.suggest}[name] == everything[name]
+    assert all(str(problem.field).startswith(f"warmline.suggest.{name}") for problem in problems)
+    assert "until then it keeps all files back" in problems[0].remedy
+
+
+def test_exceptions_and_numbers_that_cannot_be_read_have_their_defaults() -> None:
+    settings, problems = read_settings({"suggest": {"enabledPaths": 5, "candidates": 99, "skipGitignored": "perhaps"}})
+    assert settings.suggest == SuggestSettings(skip_gitignored=True)
+    assert len(problems) == 3

@@ -6,14 +6,17 @@ import type { Session } from "../session";
 import { rangeOf } from "./attachments";
 import { label, type Chip } from "./chips";
 import { faultOf, ServerGone } from "./fault";
-import { Log, type Exchange, type State, type Target } from "./log";
+import { grow, Log, type Exchange, type State, type Target } from "./log";
 
 const KEY = "warmline.chat";
 const MOST_TARGET = 20_000; // characters of a selection that are kept, to find it again
 const ENDS: Readonly<Record<string, State>> = { stop: "done", length: "cut", deadline: "cut" };
 
 /** What has happened: an exchange is new or other, a piece of text came, or all of it was cleared. */
-export type ChatEvent = { exchange: Exchange } | { exchange: Exchange; text: string } | { cleared: true };
+export type ChatEvent =
+  | { exchange: Exchange }
+  | { exchange: Exchange; part: "thought" | "text"; text: string }
+  | { cleared: true };
 
 export class Chat {
   readonly log: Log;
@@ -79,19 +82,24 @@ export class Chat {
       exchange.variant = piece.variant;
       exchange.adapters = piece.adapters;
       this.tell({ exchange });
-    } else if (piece.kind === "text") {
-      exchange.answer += piece.text;
-      this.tell({ exchange, text: piece.text });
+    } else {
+      grow(exchange, piece);
+      this.tell({ exchange, part: piece.kind, text: piece.text });
     }
   }
 
   private ended(exchange: Exchange, answer: ChatAnswer): void {
     exchange.answer = answer.text;
+    if (answer.thought) {
+      exchange.thought = answer.thought;
+    }
     exchange.variant = answer.variant;
     exchange.adapters = answer.adapters;
     exchange.state = ENDS[answer.outcome] ?? "stopped";
-    if (answer.notice) {
-      exchange.notice = answer.notice;
+    const notices = [answer.outcome === "repeats" ? "It went round in circles." : "", answer.notice ?? ""];
+    const notice = notices.filter((each) => each).join(" ");
+    if (notice) {
+      exchange.notice = notice;
     }
   }
 

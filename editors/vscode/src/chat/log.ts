@@ -15,6 +15,8 @@ export interface Exchange {
   /** The selection that went along: what code of the answer would replace. */
   target?: Target;
   answer: string;
+  /** What the model thought before it answered; it is kept apart, and no part of the history that is sent. */
+  thought?: string;
   variant: string;
   /** On top of the base, as `name@scale`. */
   adapters: string[];
@@ -24,6 +26,15 @@ export interface Exchange {
   remedy?: string;
   /** Code of the error, if one ended it. */
   code?: string;
+}
+
+/** Adds a piece of what streams to the part of the exchange that it belongs to. */
+export function grow(exchange: Exchange, piece: { kind: "thought" | "text"; text: string }): void {
+  if (piece.kind === "thought") {
+    exchange.thought = (exchange.thought ?? "") + piece.text;
+  } else {
+    exchange.answer += piece.text;
+  }
 }
 
 export interface Target {
@@ -122,12 +133,15 @@ export class Log {
   }
 
   private bound(): void {
-    const size = (): number => this.kept.reduce((sum, each) => sum + each.question.length + each.answer.length, 0);
+    const size = (): number => this.kept.reduce((sum, each) => sum + sizeOf(each), 0);
     while (this.kept.length > 1 && (this.kept.length > MOST_EXCHANGES || size() > MOST_CHARACTERS)) {
       this.kept.shift();
     }
   }
 }
+
+const sizeOf = (each: Exchange): number =>
+  each.question.length + each.answer.length + (each.thought?.length ?? 0);
 
 function isExchange(value: unknown): value is Exchange {
   const one = value as Partial<Exchange> | null;
@@ -138,6 +152,7 @@ function isExchange(value: unknown): value is Exchange {
     Number.isSafeInteger(one.id) &&
     typeof one.question === "string" &&
     typeof one.answer === "string" &&
+    ["string", "undefined"].includes(typeof one.thought) &&
     typeof one.variant === "string" &&
     STATES.includes(one.state ?? "") &&
     strings(one.adapters) &&

@@ -16,7 +16,7 @@ export type Shown = Exchange & { action?: { command: string; title: string } };
 export type ToPage =
   | { kind: "all"; exchanges: Shown[]; chips: string[]; header: Header; busy: boolean }
   | { kind: "exchange"; exchange: Shown; busy: boolean }
-  | { kind: "text"; id: number; text: string }
+  | { kind: "thought" | "text"; id: number; text: string }
   | { kind: "chips"; chips: string[] }
   | { kind: "header"; header: Header }
   | { kind: "focus" }

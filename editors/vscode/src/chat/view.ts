@@ -90,7 +90,7 @@ export class ChatView extends Disposable {
     if ("cleared" in event) {
       this.showAll();
     } else if ("text" in event) {
-      this.page.say({ kind: "text", id: event.exchange.id, text: event.text });
+      this.page.say({ kind: event.part, id: event.exchange.id, text: event.text });
     } else {
       const { exchange } = event;
       this.page.say({ kind: "exchange", exchange: shown(exchange), busy: this.chat.busy });

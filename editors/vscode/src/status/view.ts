@@ -1,7 +1,7 @@
 /** What the status bar shows, as a function of all that is known. Pure. */
 import { escape, plain } from "../markdown";
 import type { Kind } from "../documents";
-import type { StatusReport } from "../protocol";
+import { hasCertificate, type StatusReport } from "../protocol";
 import type { ServerState, Trouble } from "../session";
 import type { Scope } from "../suggest/pause";
 
@@ -132,7 +132,7 @@ export function provenance(status: StatusReport): string {
     return `${who}**${escape(code)}**: ${escape(message)}${fix}${where}`;
   }
   if (!status.variant) {
-    const why = status.suggestion ? ` (${escape(status.suggestion)})` : "";
+    const why = status.suggestion_text ? ` (${escape(status.suggestion_text)})` : "";
     return `No variant is selected here${why}.`;
   }
   const rows = rowsOf(status).map(([label, value]) => `| ${label} | ${value} |`);
@@ -172,16 +172,15 @@ function rowsOf(status: StatusReport): [string, string][] {
     rows.push(["Reused", escape(last.warmth || `${last.reused_tokens} of ${last.prompt_tokens} tokens`)]);
   }
   if (status.suggestion) {
-    rows.push(["Last suggestion", reason(status.suggestion)]);
+    rows.push(["Last suggestion", escape(status.suggestion_text)]);
+  }
+  if (hasCertificate(status.certificate)) {
+    rows.push(["Certificate", escape(status.certificate)]);
   }
   if (status.identity) {
     rows.push(["Identity", short(status.identity)]);
   }
   return rows;
-}
-
-function reason(suggestion: string): string {
-  return suggestion === "shown" ? "shown" : `nothing, or less than was decoded: ${escape(suggestion)}`;
 }
 
 function joined(facts: string[]): string {

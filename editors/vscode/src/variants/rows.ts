@@ -1,6 +1,6 @@
 /** Variants as people choose between them: grouped by base, each with what it is made of and who vouches for it. Pure. */
 import { plain } from "../markdown";
-import type { VariantRow } from "../protocol";
+import { hasCertificate, type VariantRow } from "../protocol";
 
 /** What `listVariants` says of a workspace's file that the person has not approved. */
 export const NOT_APPROVED = "not approved";
@@ -38,8 +38,10 @@ export function madeOf(row: VariantRow): string {
   return plain(parts ? `${base} -> ${parts}` : base);
 }
 
-/** Writes who vouches for it and where it comes from. */
+/** Writes who vouches for it, how its certificate stands, and where it comes from. */
 export function standing(row: VariantRow): string {
-  const facts = [row.error ? "broken" : row.trust, row.from === "workspace" ? "workspace" : "yours", row.backend];
+  const certificate = hasCertificate(row.certificate) ? row.certificate.split(":", 1)[0] : "";
+  const from = row.from === "workspace" ? "workspace" : "yours";
+  const facts = [row.error ? "broken" : row.trust, certificate, from, row.backend];
   return facts.filter(Boolean).map((fact) => plain(String(fact))).join(" · ");
 }

@@ -11,7 +11,7 @@ import {
   type TreeDataProvider,
 } from "vscode";
 import { escape, plain } from "../markdown";
-import type { VariantRow } from "../protocol";
+import { hasCertificate, type VariantRow } from "../protocol";
 import { exactName, grouped, madeOf, NOT_APPROVED, standing, type Group } from "./rows";
 
 export type Node =
@@ -71,7 +71,9 @@ function variantItem(row: VariantRow): TreeItem {
   item.description = standing(row);
   item.iconPath = variantIcon(row);
   const about = row.description ? `\n\n${escape(row.description)}` : "";
-  item.tooltip = new MarkdownString(`**${escape(row.name)}**\n\n${escape(madeOf(row))}${about}\n\n${escape(row.file)}`);
+  const certificate = hasCertificate(row.certificate) ? `\n\nCertificate: ${escape(row.certificate)}` : "";
+  const made = `**${escape(row.name)}**\n\n${escape(madeOf(row))}`;
+  item.tooltip = new MarkdownString(`${made}${about}${certificate}\n\n${escape(row.file)}`);
   item.contextValue = `variant${row.error ? ".broken" : ""}${isNotApproved(row) ? ".unapproved" : ""}`;
   item.command = { command: "vscode.open", title: "Open", arguments: [Uri.file(row.file)] };
   item.accessibilityInformation = { label: `${row.selected ? "selected, " : ""}${plain(row.name)}, ${standing(row)}` };

@@ -17,6 +17,8 @@ from warmline.store import changes
 from warmline.store.records import AdapterRecord, ModelRecord
 from warmline.trust import TrustStore
 
+from warmline_server.approval import installed_as
+
 from ..amounts import count, size
 from ..selection import UNSET_DEFAULT
 from . import Check, fail, ok, warn
@@ -126,16 +128,20 @@ def settings(store: Store) -> Check:
     return ok("settings", f"default variant `{name}`", default_variant=name)
 
 
-def approvals(home: Path) -> Check:
-    """Approvals can be read."""
-    store = TrustStore(home / "trust.json")
+def approvals(store: Store) -> Check:
+    """Approvals can be read; what is installed is approved, unless the person took that back."""
+    trust = TrustStore(store.home / "trust.json")
     try:
-        approved = len(store.entries())
+        entries = trust.entries()
     except WarmlineError as error:
         return fail("trust", error.message, error.remedy, file=error.file)
-    if sys.platform != "win32" and store.path.exists() and store.path.stat().st_mode & 0o022:
-        return fail("trust", f"others can write {store.path}", f"chmod 600 {store.path}")
-    return ok("trust", f"approved: {count(approved, 'digest')}", approved=approved)
+    if sys.platform != "win32" and trust.path.exists() and trust.path.stat().st_mode & 0o022:
+        return fail("trust", f"others can write {trust.path}", f"chmod 600 {trust.path}")
+    loose = installed_as(store, lambda digest: digest not in entries)
+    if loose:
+        message = f"taken back, and still installed: {'; '.join(each.used for each in loose)}"
+        return warn("trust", message, loose[0].removal, approved=len(entries), taken_back=[each.name for each in loose])
+    return ok("trust", f"approved: {count(len(entries), 'digest')}", approved=len(entries))
 
 
 def catalogs(home: Path) -> Check:

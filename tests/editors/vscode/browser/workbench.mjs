@@ -1,10 +1,37 @@
 // The workbench as a person sees it: files, what is typed, ghost text, the status bar, quick picks, messages.
-import { picture } from "./page.mjs";
+import { picture, SECONDS } from "./page.mjs";
 
-/** Opens a file by a double click in the Explorer, and puts the cursor at its end. */
+/** Waits until `find` gives something; it is asked again and again, as pages in frames and pop-ups send no events. */
+export async function until(what, find, seconds = SECONDS) {
+  const end = Date.now() + seconds * 1000;
+  let last;
+  while (Date.now() < end) {
+    try {
+      const found = await find();
+      if (found) {
+        return found;
+      }
+    } catch (error) {
+      last = error; // what is being replaced while it is looked at
+    }
+    await new Promise((resolve) => setTimeout(resolve, 30));
+  }
+  throw new Error(`not within ${seconds} s: ${what}${last ? ` (${last.message})` : ""}`);
+}
+
+/** Opens a file by a double click in the Explorer, which may be drawn anew just then; the cursor is at its end. */
 export async function openFile(page, name) {
-  await page.locator(`.explorer-folders-view [aria-label^="${name}"]`).first().dblclick();
-  await page.locator(`.tab[data-resource-name="${name}"]`).waitFor();
+  const row = page.locator(`.explorer-folders-view [role=treeitem][aria-label^="${name}"]`).first();
+  const tab = page.locator(`.tab.active[data-resource-name="${name}"]`);
+  await page.locator(".monaco-workbench").waitFor();
+  await until(`${name} is open`, async () => {
+    if (!(await row.isVisible())) {
+      await runCommand(page, "File: Focus on Files Explorer");
+    }
+    await row.dblclick({ timeout: 5000 });
+    await tab.waitFor({ timeout: 5000 });
+    return true;
+  });
   await page.locator(".editor-instance .view-line").first().waitFor();
   await toEnd(page);
 }
@@ -33,20 +60,23 @@ export const editorText = (page) =>
 function ghost() {
   const parts = [...document.querySelectorAll('.editor-instance [class*="ghost-text"]')];
   const outer = parts.filter((part) => !parts.some((other) => other !== part && other.contains(part)));
+  // Later lines are drawn in a zone of their own, which may stand before the first one in the document.
+  const place = (part) => part.getBoundingClientRect();
+  outer.sort((a, b) => place(a).top - place(b).top || place(a).left - place(b).left);
   return outer.map((part) => part.textContent.replace(/\u00a0/g, " ")).join("");
 }
 
 /** Waits for ghost text for which `holds`, a source text of a function of it, is true; gives it. */
-export async function untilGhost(page, holds = "(text) => text.trim().length > 0", seconds = 60) {
+export async function untilGhost(page, holds = "(text) => text.trim().length > 0", seconds = SECONDS) {
   const look = `(() => { ${ghost}; const text = ghost(); return (${holds})(text) ? { text } : null; })()`;
-  const found = await page.waitForFunction(look, undefined, { timeout: seconds * 1000 });
+  const found = await page.waitForFunction(look, undefined, { timeout: seconds * 1000, polling: 50 });
   return (await found.jsonValue()).text;
 }
 
 export const statusItem = (page) => page.locator('.statusbar-item[id*="warmline"]').first();
 
 /** Waits until the status bar's item reads so, as screen readers read it. */
-export async function untilStatus(page, pattern, seconds = 60) {
+export async function untilStatus(page, pattern, seconds = SECONDS) {
   const found = await page.waitForFunction(
     ([source, flags]) => {
       const item = document.querySelector('.statusbar-item[id*="warmline"]');
@@ -54,7 +84,7 @@ export async function untilStatus(page, pattern, seconds = 60) {
       return label && new RegExp(source, flags).test(label) ? label : null;
     },
     [pattern.source, pattern.flags],
-    { timeout: seconds * 1000 },
+    { timeout: seconds * 1000, polling: 50 },
   );
   return await found.jsonValue();
 }
@@ -66,12 +96,21 @@ export async function choose(page, label) {
   await row.click();
 }
 
-/** Lets the pointer rest on the status bar's item; gives the text of what is shown then. */
-export async function tooltip(page) {
-  await statusItem(page).hover();
-  const hover = page.locator(".workbench-hover .hover-contents, .monaco-hover .hover-contents").last();
-  await hover.waitFor();
-  return (await hover.textContent()).replace(/\u00a0/g, " ");
+/** Lets the pointer rest on the status bar's item until what is shown then has all of this; gives its text. */
+export async function tooltip(page, ...patterns) {
+  const hover = page.locator(".workbench-hover .hover-contents").last();
+  let text = "";
+  try {
+    return await until("the tooltip", async () => {
+      await page.mouse.move(300, 300); // an item on which the pointer rests already shows nothing new
+      await statusItem(page).hover({ timeout: 5000 });
+      await hover.waitFor({ timeout: 5000 });
+      text = (await hover.textContent({ timeout: 1000 })).replace(/\u00a0/g, " ");
+      return patterns.every((pattern) => pattern.test(text)) && text;
+    });
+  } catch (error) {
+    throw new Error(`${error.message}: ${patterns.join(" ")} in ${text}`);
+  }
 }
 
 /** Switches the variant by the status bar's menu. */
@@ -84,10 +123,14 @@ export async function switchTo(page, name) {
   await untilStatus(page, new RegExp(`\\b${name}: (warm|cold)`));
 }
 
-/** Runs a command by the palette, by its title. */
+/** Runs a command by its title; the list closes when an editor that is just being opened takes the focus. */
 export async function runCommand(page, title) {
-  await page.keyboard.press("F1");
-  await page.locator(".quick-input-widget input").first().waitFor();
-  await page.keyboard.type(title);
-  await choose(page, title);
+  const input = page.locator(".quick-input-widget input[type=text]").first();
+  const row = page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first();
+  await until(`the command ${title} is chosen`, async () => {
+    await page.keyboard.press("F1");
+    await input.fill(`>${title}`, { timeout: 3000 });
+    await row.click({ timeout: 5000 });
+    return true;
+  });
 }

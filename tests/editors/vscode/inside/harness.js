@@ -35,7 +35,7 @@ async function warmline() {
 }
 
 /** Waits, by events alone, until something holds; says what there was instead when it takes too long. */
-function until(what, holds, events, describe = () => "", seconds = 30) {
+function until(what, holds, events, describe = () => "", seconds = 75) {
   return new Promise((resolve, reject) => {
     const end = () => {
       clearTimeout(timer);
@@ -71,7 +71,6 @@ const untilReady = (parts, variant) =>
     () => parts.session.status?.variant === variant && parts.session.status.base && parts.session.status.state === "ready",
     [parts.session.onStatus, parts.session.onServer],
     () => JSON.stringify([parts.session.server, parts.session.status]),
-    60,
   );
 
 let files = 0;

@@ -2,7 +2,7 @@
 const { writeFileSync, renameSync } = require("node:fs");
 const { Skipped, tests } = require("./harness");
 
-const SECONDS = 60;
+const SECONDS = 120;
 
 exports.run = async () => {
   const only = new RegExp(process.env.WARMLINE_TEST_ONLY || "");

@@ -25,7 +25,7 @@ function script(name, body) {
   return file;
 }
 
-const back = (parts) => untilShown(parts, /acme: (warm|cold)$/, 60);
+const back = (parts) => untilShown(parts, /acme: (warm|cold)$/);
 
 test("a PATH without the server is said, and mended without a reload", async () => {
   const parts = await warmline();
@@ -95,7 +95,7 @@ test("a server that ends at once is started again with growing waits, and not fo
   const dying = script("dying", '[ "$1" = lsp ] && exit 7; echo "warmline 9.0.0"');
   try {
     await configured(dying, () =>
-      until("three ends", () => waits.length >= 3, [parts.session.onServer], () => JSON.stringify(waits), 60),
+      until("three ends", () => waits.length >= 3, [parts.session.onServer], () => JSON.stringify(waits)),
     );
   } finally {
     noting.dispose();

@@ -14,6 +14,7 @@ const row = (name: string, base: string | null, more: Partial<VariantRow> = {}):
   adapters: [],
   kind: "base",
   trust: "user",
+  certificate: "none",
   description: "",
   error: null,
   ...more,
@@ -46,5 +47,6 @@ test("a row says what it is made of and who vouches for it", () => {
   assert.equal(madeOf(row("a", "x", { merged_from: "y+z" })), "x (y+z)");
   assert.equal(madeOf(BROKEN), "config.json: no JSON");
   assert.equal(standing(row("a", "x", { from: "workspace" })), "user · workspace · llama");
+  assert.equal(standing(row("a", "x", { certificate: "void: other base" })), "user · void · yours · llama");
   assert.equal(standing(BROKEN), "broken · yours · llama");
 });

@@ -26,7 +26,9 @@ const STATUS: StatusReport = {
   backend: { name: "llama.cpp", version: "1" },
   context: { n_ctx: 4096, clamped: false },
   last: null,
+  certificate: "none",
   suggestion: null,
+  suggestion_text: "",
   error: null,
 };
 const LAST = { reused_tokens: 9, prompt_tokens: 10, reason: "warm", ttft_ms: 12.4, total_ms: 88, warmth: "warm" };
@@ -76,9 +78,18 @@ test("an error outdoes a pause, and another file system both", () => {
 });
 
 test("the tooltip has the provenance of each part", () => {
-  const { tooltip } = shown({}, { last: LAST, suggestion: "too-much-right" });
-  for (const part of ["smol", "style", "curated", "unverified", "effective 2", "first token 12 ms", "too&#45;much&#45;right"]) {
+  const { tooltip } = shown({}, {
+    last: LAST,
+    suggestion: "repeats-closer",
+    suggestion_text: "would close it twice",
+    certificate: "void: the base changed",
+  });
+  for (const part of ["smol", "style", "curated", "unverified", "effective 2", "first token 12 ms", "would close it twice", "void&#58; the base changed"]) {
     assert(tooltip.includes(part), `${part} in ${tooltip}`);
+  }
+  assert(!tooltip.includes("repeats"), "no code where there are words");
+  for (const certificate of ["none", ""]) {
+    assert(!shown({}, { certificate }).tooltip.includes("Certificate"));
   }
   assert.match(shown({ trusted: false }).tooltip, /Restricted Mode/);
 });

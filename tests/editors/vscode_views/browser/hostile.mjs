@@ -3,12 +3,13 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import * as path from "node:path";
 import { picture, settings, withPage } from "../../vscode/browser/page.mjs";
-import { ask, command, ended, open, openChat, pageOf, save, started, until } from "./views.mjs";
+import { openFile, runCommand, until } from "../../vscode/browser/workbench.mjs";
+import { ask, ended, openChat, pageOf, save, started } from "./views.mjs";
 
 const outside = [];
 
 async function emptyPlots(page) {
-  await command(page, "Warmline: Focus on Performance View");
+  await runCommand(page, "Warmline: Focus on Performance View");
   const plots = await pageOf(page, "Warmline Performance");
   await until(
     "each plot says that there is nothing",
@@ -121,13 +122,13 @@ async function failsInWords(chat) {
 
 /** Explain asks in the chat about the selection; Edit and Fix show a change. */
 async function rewrites(page) {
-  await open(page, "ledger.py");
+  await openFile(page, "ledger.py");
   const chat = await openChat(page, "acme");
   await page.locator(".view-line", { hasText: "MAX_TRANSFER_CENTS" }).first().click();
   await page.keyboard.press("Home");
   await page.keyboard.press("Shift+End");
   const before = await chat.locator(".exchange").count();
-  await command(page, "Warmline: Explain Selection");
+  await runCommand(page, "Warmline: Explain Selection");
   const exchange = chat.locator(".exchange").nth(before);
   await exchange.waitFor();
   assert.deepEqual(await exchange.locator(".chips.sent li").allTextContents(), ["ledger.py:8"]);
@@ -136,7 +137,7 @@ async function rewrites(page) {
   await page.locator(".view-line", { hasText: "MAX_TRANSFER_CENTS" }).first().click();
   await page.keyboard.press("Home");
   await page.keyboard.press("Shift+End");
-  await command(page, "Warmline: Edit Selection");
+  await runCommand(page, "Warmline: Edit Selection");
   const input = page.locator(".quick-input-widget input[type=text]").first();
   await page.locator(".quick-input-widget", { hasText: "What is to be done" }).waitFor();
   await input.fill("Write code");
@@ -152,7 +153,7 @@ async function rewrites(page) {
 
 /** What the chips name goes along; code of the answer replaces it, wherever it is by then. */
 async function attaches(page) {
-  await open(page, "words.py");
+  await openFile(page, "words.py");
   await page.locator(".view-line", { hasText: "WORD = " }).first().click();
   await page.keyboard.press("Home");
   await page.keyboard.press("Shift+End");
@@ -206,7 +207,7 @@ await withPage(async (page) => {
   });
   await page.locator(".monaco-workbench").waitFor();
   await started(page);
-  await open(page, "ledger.py");
+  await openFile(page, "ledger.py");
   let chat = await openChat(page, "acme");
   await emptyPlots(page);
   await staysDead(page, chat);

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import * as path from "node:path";
 import { picture, settings, withPage } from "../../vscode/browser/page.mjs";
-import { ask, command, ended, open, openChat, pageOf, save, set, shownText, started, until } from "./views.mjs";
+import { openFile, runCommand, until } from "../../vscode/browser/workbench.mjs";
+import { ask, ended, openChat, pageOf, save, set, shownText, started } from "./views.mjs";
 
 const CODE = "Write a Python function add that returns the sum of two numbers. Answer with one code block.";
 const LONG = "Count from one to five hundred, one number a line.";
@@ -26,7 +27,6 @@ async function lengths(exchange) {
       }
       return busy === "false";
     },
-    60,
   );
   return found;
 }
@@ -56,17 +56,17 @@ async function uses(page, chat, exchange) {
   await block.getByRole("button", { name: "Copy" }).click();
   await until("the code is copied", async () => (await page.evaluate(() => navigator.clipboard.readText())) === code);
 
-  await command(page, "File: New Untitled Text File");
+  await runCommand(page, "File: New Untitled Text File");
   await page.locator(".tab.active", { hasText: "Untitled" }).waitFor();
   await block.getByRole("button", { name: "Insert" }).click();
   const first = code.split("\n")[0];
   await until("the code is inserted", async () => (await shownText(page)).includes(first));
-  await command(page, "View: Revert and Close Editor");
+  await runCommand(page, "View: Revert and Close Editor");
 }
 
 /** Code of an answer takes the place of what is selected, after it was looked at. */
 async function applies(page) {
-  await open(page, "words.py");
+  await openFile(page, "words.py");
   await page.locator(".editor-instance .view-line").first().click();
   await page.keyboard.press("Control+Home");
   await page.keyboard.press("Shift+ArrowDown");
@@ -95,7 +95,7 @@ async function stops(page, chat) {
   await until("some of it is written", async () => (await exchange.locator(".answer").textContent()).length > 10);
   const stop = chat.getByRole("button", { name: "Stop this answer" });
   await stop.click();
-  await ended(exchange, 10);
+  await ended(exchange);
   assert.match(await exchange.locator(".remark").textContent(), /^Stopped\./);
   assert((await exchange.locator(".answer").textContent()).length > 10, "what was written stays");
   await stop.waitFor({ state: "hidden" });
@@ -124,7 +124,7 @@ async function keyboard(page, chat) {
 
 /** The plots have a dot for each answer of this window, and bars for what is in memory. */
 async function performs(page, answers) {
-  await command(page, "Warmline: Focus on Performance View");
+  await runCommand(page, "Warmline: Focus on Performance View");
   const plots = await pageOf(page, "Warmline Performance");
   const figure = (title) => plots.locator("figure", { hasText: title });
   const said = (title) => figure(title).locator("figcaption").textContent();
@@ -140,9 +140,9 @@ async function performs(page, answers) {
 /** A view's page has the colours of each theme; its pictures are kept to be looked at. */
 async function themes(page, view, name) {
   const looks = [
-    ["light", "Default Light Modern", "vscode-light"],
+    ["light", "Light Modern", "vscode-light"],
     ["contrast", "Default High Contrast", "vscode-high-contrast"],
-    ["dark", "Default Dark Modern", "vscode-dark"],
+    ["dark", "Dark Modern", "vscode-dark"],
   ];
   const colours = new Set();
   for (const [look, theme, kind] of looks) {
@@ -163,7 +163,7 @@ await withPage(async (page) => {
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
   await page.locator(".monaco-workbench").waitFor();
   await started(page);
-  await open(page, "ledger.py");
+  await openFile(page, "ledger.py");
   let chat = await openChat(page, "acme");
   await fold(page, "Variants");
   const exchange = await streams(page, chat);

@@ -1,27 +1,8 @@
 // The views of the extension as a person reaches them, and their pages.
 import { writeFileSync, readFileSync } from "node:fs";
 import * as path from "node:path";
-import { settings } from "../../vscode/browser/page.mjs";
-
-const SECONDS = 30;
-
-/** Waits until `find` gives something; it is asked again and again, since a page in a frame sends no events here. */
-export async function until(what, find, seconds = SECONDS) {
-  const end = Date.now() + seconds * 1000;
-  let last;
-  while (Date.now() < end) {
-    try {
-      const found = await find();
-      if (found) {
-        return found;
-      }
-    } catch (error) {
-      last = error; // a frame that is being replaced
-    }
-    await new Promise((resolve) => setTimeout(resolve, 30));
-  }
-  throw new Error(`not within ${seconds} s: ${what}${last ? ` (${last.message})` : ""}`);
-}
+import { SECONDS, settings } from "../../vscode/browser/page.mjs";
+import { runCommand, until } from "../../vscode/browser/workbench.mjs";
 
 /** The page of a view, by its title. */
 export function pageOf(page, title) {
@@ -33,19 +14,6 @@ export function pageOf(page, title) {
     }
     return undefined;
   });
-}
-
-/** Runs a command by its title; the list closes when an editor that is just being opened takes the focus. */
-export async function command(page, title) {
-  const input = page.locator(".quick-input-widget input[type=text]").first();
-  const row = page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first();
-  await until(`the command ${title} is listed`, async () => {
-    await page.keyboard.press("F1");
-    await input.fill(`>${title}`, { timeout: 1500 });
-    await row.waitFor({ timeout: 3000 });
-    return true;
-  });
-  await page.keyboard.press("Enter");
 }
 
 /** Saves the file of the active tab. */
@@ -61,22 +29,14 @@ export async function save(page, name) {
 /** Waits until the extension is there: before, the palette does not list its commands. */
 export const started = (page) => page.locator('.statusbar-item[id*="warmline.status"]').waitFor();
 
-/** Opens a file of the workspace from the Explorer. */
-export async function open(page, name) {
-  await command(page, "File: Focus on Files Explorer");
-  await page.locator(`.explorer-folders-view [role=treeitem][aria-label^="${name}"]`).first().dblclick();
-  await page.locator(`.tab[data-resource-name="${name}"]`).waitFor();
-}
-
 /** Opens the chat, and waits until it names the variant. */
 export async function openChat(page, variant) {
-  await command(page, "Warmline: Open Chat");
+  await runCommand(page, "Warmline: Open Chat");
   const chat = await pageOf(page, "Warmline Chat");
   if (variant) {
     await until(
       `the chat names ${variant}`,
       async () => (await chat.locator(".variant").textContent()) === variant,
-      60,
     );
   }
   return chat;
@@ -92,7 +52,7 @@ export async function ask(chat, text) {
   return exchange;
 }
 
-export const ended = (exchange, seconds = 60) =>
+export const ended = (exchange, seconds = SECONDS) =>
   until("the answer has ended", async () => (await exchange.getAttribute("aria-busy")) === "false", seconds);
 
 /** Changes the workspace's settings as a person does who edits the file. */

@@ -12,7 +12,7 @@ import {
 } from "../../../../editors/vscode/src/chat/chips";
 import { fitted } from "../../../../editors/vscode/src/chat/code";
 import { actionOf, faultOf, ServerGone } from "../../../../editors/vscode/src/chat/fault";
-import { Log, MOST_CHARACTERS, MOST_EXCHANGES } from "../../../../editors/vscode/src/chat/log";
+import { grow, Log, MOST_CHARACTERS, MOST_EXCHANGES } from "../../../../editors/vscode/src/chat/log";
 import { pageOf } from "../../../../editors/vscode/src/pages/page";
 
 function span(...[line, character, endLine, endCharacter]: [number, number, number, number]): Span {
@@ -97,6 +97,26 @@ test("the log keeps what was said, and reads back what it wrote", () => {
   assert.equal(again.conversation, "c");
   assert.deepEqual(again.exchanges, [first]);
   assert.equal(again.begin("r", []).id, 2);
+});
+
+test("a thought is kept apart from the answer, and is no part of what is sent", () => {
+  const log = Log.empty("c");
+  const exchange = log.begin("q", []);
+  for (const [kind, text] of [
+    ["thought", "Hm, "],
+    ["thought", "yes."],
+    ["text", "Yes"],
+    ["text", "."],
+  ] as const) {
+    grow(exchange, { kind, text });
+  }
+  exchange.state = "done";
+  assert.deepEqual([exchange.thought, exchange.answer], ["Hm, yes.", "Yes."]);
+  assert.equal(JSON.stringify(log.history()).includes("Hm"), false);
+  const stored = JSON.parse(JSON.stringify(log));
+  assert.equal(Log.from(stored, "d").exchanges[0]?.thought, "Hm, yes.");
+  stored.exchanges[0].thought = 7;
+  assert.equal(Log.from(stored, "d").exchanges.length, 0);
 });
 
 test("an answer that ran when the window closed is broken, with what it had", () => {

@@ -1,5 +1,6 @@
 /** One question and its answer on the page. */
 import { markdown } from "./markdown";
+import { grow } from "../log";
 import type { FromPage, Shown } from "../messages";
 import { visible } from "../../pages/text";
 import { button, make } from "../../pages/webview/dom";
@@ -13,6 +14,9 @@ const ENDS: Partial<Record<Shown["state"], string>> = {
 export class ExchangeView {
   readonly element: HTMLElement;
   private readonly from = make("div", { className: "from" });
+  private readonly heading = make("summary");
+  private readonly thought = make("div");
+  private readonly thinking = make("details", { className: "thought" }, this.heading, this.thought);
   private readonly body = make("div", { className: "answer" });
   private readonly foot = make("div", { className: "foot" });
   private readonly growing: Growing;
@@ -28,7 +32,7 @@ export class ExchangeView {
     if (chips.length) {
       this.element.append(make("ul", { className: "chips sent", aria: { label: "Went along" } }, ...chips));
     }
-    this.element.append(this.from, this.body, this.foot);
+    this.element.append(this.from, this.thinking, this.body, this.foot);
     this.growing = new Growing(this.body, {
       code: (code, language) => this.code(code, language),
       follow: (address) => this.send({ kind: "follow", address }),
@@ -47,15 +51,20 @@ export class ExchangeView {
   }
 
   /** Adds what has just been written; it is drawn with the next frame. */
-  append(text: string): void {
-    this.exchange = { ...this.exchange, answer: this.exchange.answer + text };
+  append(piece: { kind: "thought" | "text"; text: string }): void {
+    this.exchange = { ...this.exchange };
+    grow(this.exchange, piece);
     this.drawing ||= requestAnimationFrame(() => this.draw());
   }
 
   private draw(): void {
     cancelAnimationFrame(this.drawing);
     this.drawing = 0;
-    this.growing.show(markdown(this.exchange.answer));
+    const { thought, answer, state } = this.exchange;
+    this.thinking.hidden = !thought;
+    this.thought.textContent = visible(thought ?? "");
+    this.heading.textContent = state === "running" && !answer ? "Thinking…" : "Thought";
+    this.growing.show(markdown(answer));
   }
 
   private remarks(): HTMLElement[] {

@@ -99,8 +99,9 @@ function take(message: ToPage): void {
       show(message.exchange);
       showBusy(message.busy);
       break;
+    case "thought":
     case "text":
-      views.get(message.id)?.append(message.text);
+      views.get(message.id)?.append(message);
       break;
     case "chips":
       showChips(message.chips);

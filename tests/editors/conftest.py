@@ -1,8 +1,7 @@
-"""Fixtures of the views' tests: VS Code as the extension's own tests have it, a workspace whose chat is approved."""
+"""Fixtures of the tests in a real VS Code: what it takes, the extension as built, a workspace and a store."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -10,28 +9,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(1, str(Path(__file__).parents[1] / "vscode"))
 import vscode_tools
 from vscode_server import Room
 from vscode_tools import Extension, Tools
 
-COMMANDS: Final = Path(sys.executable).parent
-SETTINGS: Final[dict[str, Any]] = {
-    "files.autoSave": "off",
-    "workbench.startupEditor": "none",
-    "workbench.colorTheme": "Default Dark Modern",
-    "workbench.secondarySideBar.defaultVisibility": "hidden",
-    "chat.disableAIFeatures": True,
-    "window.autoDetectColorScheme": False,
-    "warmline.server.path": str(COMMANDS / "warmline"),  # a login shell's PATH may not lead there
-    "warmline.chat.maxTokens": 200,
-    "warmline.suggest.speculate": False,
-}
+_COMMANDS: Final = Path(sys.executable).parent
 
 
 @pytest.fixture(scope="session")
@@ -60,19 +45,16 @@ def pictures() -> Path:
 
 @pytest.fixture(scope="module")
 def room(examples: Path, base_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    """A copy of the example workspace; `base_gguf` says that the model is there."""
-    top = tmp_path_factory.mktemp("views")
+    """A copy of the example workspace, approved; `base_gguf` says that the model is there."""
+    top = tmp_path_factory.mktemp("vscode")
     folder = top / "examples"
     shutil.copytree(examples, folder)
-    settings = folder / ".vscode" / "settings.json"
-    settings.parent.mkdir()
-    settings.write_text(json.dumps(SETTINGS, indent=2))
     with tempfile.TemporaryDirectory(prefix="wl-") as runtime:
         env = {
             "WARMLINE_HOME": str(top / "home"),
             "WARMLINE_RUNTIME_DIR": runtime,
-            "PATH": f"{COMMANDS}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{_COMMANDS}{os.pathsep}{os.environ['PATH']}",
         }
-        trust = [str(COMMANDS / "warmline"), "trust", "add", "--workspace", "--yes"]
-        subprocess.run(trust, cwd=folder, env={**os.environ, **env}, check=True, timeout=60, capture_output=True)
+        trust = [str(_COMMANDS / "warmline"), "trust", "add", "--workspace", "--yes"]
+        subprocess.run(trust, cwd=folder, env={**os.environ, **env}, check=True, timeout=120, capture_output=True)
         yield Room(folder, env)

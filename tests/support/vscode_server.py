@@ -7,20 +7,35 @@ import json
 import os
 import queue
 import re
-import signal
 import subprocess
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from process_sweep import end_all_with
 from vscode_tools import Tools
 
-_HERE: Final = Path(__file__).parent
+_BROWSER: Final = Path(__file__).parents[1] / "editors" / "vscode" / "browser"
 _READY: Final = re.compile(r"Extension host agent listening on (\d+)")
-_START_SECONDS: Final = 60.0
+_START_SECONDS: Final = 90.0
+# A person's own: they hold in a workspace that is not trusted, and from the first moment on.
+_SETTINGS: Final[dict[str, Any]] = {
+    "files.autoSave": "off",
+    "editor.quickSuggestions": {"other": "off", "comments": "off", "strings": "off"},
+    "workbench.startupEditor": "none",
+    "workbench.reduceMotion": "on",
+    "workbench.colorTheme": "Dark Modern",
+    "workbench.secondarySideBar.defaultVisibility": "hidden",
+    "window.autoDetectColorScheme": False,
+    "chat.disableAIFeatures": True,
+    "extensions.autoCheckUpdates": False,
+    "warmline.chat.maxTokens": 200,
+}
+_MARK: Final = "WARMLINE_TEST_DRIVE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +44,13 @@ class Room:
 
     folder: Path
     env: dict[str, str]
+
+    def set(self, settings: Mapping[str, Any]) -> None:
+        """Add to the settings of the workspace."""
+        file = self.folder / ".vscode" / "settings.json"
+        file.parent.mkdir(exist_ok=True)
+        known = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        file.write_text(json.dumps({**known, **settings}, indent=2), "utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +86,18 @@ class VSCode:
         `settings` are what the script finds as ``settings``. Raises `AssertionError` with the script's own words.
         """
         given = {"url": self.url, "folder": str(self.folder), "chromium": self.tools.chromium, **settings}
-        command = [str(self.tools.node), str(_HERE / "browser" / script), json.dumps(given), *arguments]
-        env = {**self.env, "PLAYWRIGHT_MODULES": str(self.tools.modules)}
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=seconds, check=False)
-        assert done.returncode == 0, f"{script}:\n{done.stdout[-4000:]}\n{done.stderr[-6000:]}"
-        return json.loads(done.stdout.strip().rpartition("\n")[2] or "null")
+        command = [str(self.tools.node), str(_BROWSER / script), json.dumps(given), *arguments]
+        mark = uuid.uuid4().hex
+        env = {**self.env, "PLAYWRIGHT_MODULES": str(self.tools.modules), _MARK: mark}
+        with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                out, err = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                end_all_with(_MARK, mark)  # its browser too, which holds the pipes as well
+                out, err = process.communicate()
+                err += f"\nended after {seconds} s"
+        assert process.returncode == 0, f"{script}:\n{out[-4000:]}\n{err[-6000:]}\n{''.join(self.log[-20:])}"
+        return json.loads(out.strip().rpartition("\n")[2] or "null")
 
     def inside(self, extension: Path, tests: Path, result: Path, *, seconds: float) -> Any:
         """Run a test module in the extension host, with an unpacked extension; return what it wrote to `result`."""
@@ -80,7 +109,14 @@ class VSCode:
 
 @contextlib.contextmanager
 def serving(
-    tools: Tools, room: Path, folder: Path, env: Mapping[str, str], *, trust: bool = True, vsix: Path | None = None
+    tools: Tools,
+    room: Path,
+    folder: Path,
+    env: Mapping[str, str],
+    *,
+    trust: bool = True,
+    vsix: Path | None = None,
+    inside: bool = False,
 ) -> Iterator[VSCode]:
     """Run a VS Code server whose folders are all in `room`.
 
@@ -90,10 +126,15 @@ def serving(
         Whether every workspace counts as trusted; else people are asked.
     vsix
         An extension to install first.
+    inside
+        Whether it is for `VSCode.inside`; it shows no messages then.
     """
     folders = {name: room / name for name in ("extensions", "user", "data")}
     for each in folders.values():
         each.mkdir(parents=True, exist_ok=True)
+    own = folders["user"] / "User" / "settings.json"
+    own.parent.mkdir()
+    own.write_text(json.dumps(_SETTINGS), "utf-8")
     where = [f"--extensions-dir={folders['extensions']}", f"--user-data-dir={folders['user']}"]
     where += [f"--server-data-dir={folders['data']}"]
     everything = {**os.environ, **env, "HOME": str(room), "VSCODE_AGENT_FOLDER": str(folders["data"])}
@@ -107,7 +148,10 @@ def serving(
         f"--default-folder={folder}",
         *where,
     ]
-    command += ["--enable-smoke-test-driver", *(["--disable-workspace-trust"] if trust else [])]
+    if trust:
+        command.append("--disable-workspace-trust")
+    if inside:
+        command.append("--enable-smoke-test-driver")
     process = subprocess.Popen(
         command,
         env=everything,
@@ -115,19 +159,17 @@ def serving(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,  # with all that it starts, so that nothing outlives the test
     )
     lines: list[str] = []
     try:
         yield VSCode(tools, _port(process, lines), folder, everything, lines)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        try:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait(10)
+        # Terminals, extension hosts and engines may outlive it by seconds.
+        end_all_with("VSCODE_AGENT_FOLDER", everything["VSCODE_AGENT_FOLDER"])
+        process.wait(10)
 
 
 def install_vsix(tools: Tools, where: list[str], vsix: Path, env: Mapping[str, str]) -> str:

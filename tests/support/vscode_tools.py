@@ -28,7 +28,7 @@ _BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 _QUIET: Final = ("--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error")
 _SECONDS: Final = 240
 _KEPT_SECONDS: Final = 3600  # a build of other sources, and no test at work with it
-REPO: Final = Path(__file__).resolve().parents[3]
+REPO: Final = Path(__file__).resolve().parents[2]
 SOURCES: Final = REPO / "editors" / "vscode"
 
 
@@ -94,11 +94,11 @@ def install() -> Tools:
             # Each in a folder of its own: a second `npm install` in one takes away what the first brought.
             for name, package in (("node", NODE), ("browser", PLAYWRIGHT)):
                 _install(npm, folder / name, package)
-            _install(npm, folder / "server", CODE_SERVER, "--ignore-scripts", path=_path(folder))
+            _install(npm, folder / "server", CODE_SERVER, "--ignore-scripts", path=_path(_node(folder)))
             inner = _vscode(folder)
             plain = ("--omit=dev", "--omit=optional", "--ignore-scripts", *_QUIET)
-            _run([npm, "install", *plain], inner, path=_path(folder))
-            _run([npm, "install", "--no-save", *plain, WATCHER], inner, path=_path(folder))
+            _run([npm, "install", *plain], inner, path=_path(_node(folder)))
+            _run([npm, "install", "--no-save", *plain, WATCHER], inner, path=_path(_node(folder)))
     return Tools(
         _node(folder), _vscode(folder) / "out" / "server-main.js", folder / "browser" / "node_modules", chromium
     )
@@ -118,7 +118,7 @@ def build(tools: Tools) -> Extension:
     with _once(folder, wanted) as fresh:
         if fresh:
             shutil.copy(SOURCES / "package.json", folder / "package.json")
-            _run([_npm(), "install", *_QUIET], folder)
+            _run([_npm(), "install", *_QUIET], folder, path=_path(tools.node))
     path = f"{tools.node.parent}{os.pathsep}{folder / 'node_modules' / '.bin'}{os.pathsep}{os.environ['PATH']}"
     with _locked(folder):
         for each in folder.iterdir():
@@ -184,8 +184,9 @@ def _vscode(folder: Path) -> Path:
     return folder / "server" / "node_modules" / "code-server" / "lib" / "vscode"
 
 
-def _path(folder: Path) -> str:
-    return f"{_node(folder).parent}{os.pathsep}{os.environ['PATH']}"
+def _path(node: Path) -> str:
+    """Have our Node found first: a distribution's own may be too old."""
+    return f"{node.parent}{os.pathsep}{os.environ['PATH']}"
 
 
 def _install(npm: str, folder: Path, *what: str, path: str | None = None) -> None:
