@@ -32,6 +32,7 @@ _SETTINGS: Final[dict[str, Any]] = {
     "workbench.secondarySideBar.defaultVisibility": "hidden",
     "window.autoDetectColorScheme": False,
     "chat.disableAIFeatures": True,
+    "security.workspace.trust.startupPrompt": "never",
     "extensions.autoCheckUpdates": False,
     "warmline.chat.maxTokens": 200,
 }

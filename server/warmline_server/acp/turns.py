@@ -12,7 +12,6 @@ from warmline.errors import PromptError
 from warmline.host.wire import ChatRequest, ChatTurn, Done, Outcome, Started, VariantStatus
 from warmline.variant import ResolvedVariant
 
-from ..labels import warmth
 from ..lsp.status import LastReport
 from . import updates
 from .blocks import understood
@@ -196,7 +195,7 @@ class Turn:
             raise
         if step.started is not None and step.done is not None:
             live.used = step.started.prompt_tokens + step.done.predicted_tokens
-            live.last = _report(step.started, step.done)
+            live.last = LastReport.of(step.started, step.done.total_ms)
             await live.tell(updates.usage(live.used, self._status.context.n_ctx))
         return step
 
@@ -241,18 +240,6 @@ class Turn:
 def _over(limits: Limits, out_of_tokens: bool) -> str:
     what = f"{limits.tokens} tokens" if out_of_tokens else f"{limits.steps} steps"
     return f"The turn is over: it took its {what}."
-
-
-def _report(started: Started, done: Done) -> LastReport:
-    reused, prompt, reason = started.reused_tokens, started.prompt_tokens, started.reason
-    return LastReport(
-        reused_tokens=reused,
-        prompt_tokens=prompt,
-        reason=reason,
-        ttft_ms=started.ttft_ms,
-        total_ms=done.total_ms,
-        warmth=warmth(reason, reused, prompt, estimated=started.reused_estimated),
-    )
 
 
 def _user(content: str) -> ChatTurn:

@@ -22,7 +22,6 @@ from warmline.variant import ResolvedVariant
 
 from .. import completion
 from ..approval import Artifact
-from ..labels import warmth
 from ..paths import short_paths
 from ..standing import standing
 from . import status, suggestions, uris
@@ -251,20 +250,7 @@ class Session:
             known.suggestion = reason
         if result is not None and result.started is not None:
             started = result.started
-            last = status.LastReport(
-                reused_tokens=started.reused_tokens,
-                prompt_tokens=started.prompt_tokens,
-                reason=started.reason,
-                ttft_ms=started.ttft_ms,
-                total_ms=result.total_ms,
-                sources=sources,
-                warmth=warmth(
-                    started.reason,
-                    started.reused_tokens,
-                    started.prompt_tokens,
-                    estimated=started.reused_estimated,
-                ),
-            )
+            last = status.LastReport.of(started, result.total_ms, sources)
             self.status.requested(started.identity, last)
             self.recent.completed(known.variant if known is not None else "", result)
         self._show()

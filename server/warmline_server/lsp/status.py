@@ -20,11 +20,14 @@ from warmline.host.wire import (
     EngineStatus,
     ErrorInfo,
     Message,
+    Started,
     State,
     VariantStatus,
 )
 
 from ..labels import suggested
+
+from ..labels import warmth
 
 if TYPE_CHECKING:
     from .protocol import WarmlineServer
@@ -75,6 +78,20 @@ class LastReport(Message):
         description="Other documents of the folder of which text went to the model with it, oldest first, by their "
         "paths; with `(declarations)` where it was what they declare.",
     )
+
+    @classmethod
+    def of(cls, started: Started, total_ms: float, sources: tuple[str, ...] = ()) -> LastReport:
+        """Put together how a request went from its first event and the time that it took."""
+        reused, prompt, reason = started.reused_tokens, started.prompt_tokens, started.reason
+        return cls(
+            reused_tokens=reused,
+            prompt_tokens=prompt,
+            reason=reason,
+            ttft_ms=started.ttft_ms,
+            total_ms=total_ms,
+            warmth=warmth(reason, reused, prompt, estimated=started.reused_estimated),
+            sources=sources,
+        )
 
 
 class StatusReport(Message):

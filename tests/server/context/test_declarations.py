@@ -284,9 +284,9 @@ def test_no_text_takes_long(language: str) -> None:
     ]
     odd = ["".join(draw.choices(parts, k=60))[:199] for _ in range(MOST_LINES - 4)]
     giants = ["a b(" + " " * 300_000 + "x", "void f(", "a" * 300_000, "static " * 28 + "x"]
-    begun = time.perf_counter()
+    begun = time.process_time()
     declarations("\n".join([*giants, *odd]), language)
-    assert time.perf_counter() - begun < 0.5
+    assert time.process_time() - begun < 0.5
 
 
 # -- in the ring -----------------------------------------------------------------------------------------------------

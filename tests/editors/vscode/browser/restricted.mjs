@@ -5,7 +5,6 @@ import { picture, settings, withPage } from "./page.mjs";
 import { openFile, runCommand, tooltip, untilGhost, untilStatus } from "./workbench.mjs";
 
 await withPage(async (page) => {
-  await page.getByRole("button", { name: /No, I don.t trust/i }).click();
   await openFile(page, "ledger.py");
   await untilStatus(page, /default: (warm|cold)/);
   await page.keyboard.type("\n\ndef transfer(");
