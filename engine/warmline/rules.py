@@ -223,7 +223,7 @@ _OPENVINO = _section(
     ("ambiguous", "_check_alone", "A factor acts on one product, not on each whose name holds its own."),
     ("width", "_check_width", "Factors have the widths of the weight that they act on."),
     ("tokenizer", "backends.openvino_vocabulary:Vocabulary", "Without a tokenizer text cannot become tokens."),
-    ("config", "backends.openvino_facts:FolderConfig", "Configs are JSON within limits."),
+    ("config", "backends.openvino_facts:check_config", "A folder has a config; configs are JSON within limits."),
 )
 
 _STORE = _section(

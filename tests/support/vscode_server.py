@@ -97,7 +97,7 @@ class VSCode:
                 end_all_with(_MARK, mark)  # its browser too, which holds the pipes as well
                 out, err = process.communicate()
                 err += f"\nended after {seconds} s"
-        assert process.returncode == 0, f"{script}:\n{out[-4000:]}\n{err[-6000:]}\n{''.join(self.log[-20:])}"
+        assert process.returncode == 0, f"{script}:\n{out[-4000:]}\n{err[-6000:]}\n{''.join(self.log[-5:])}"
         return json.loads(out.strip().rpartition("\n")[2] or "null")
 
     def inside(self, extension: Path, tests: Path, result: Path, *, seconds: float) -> Any:

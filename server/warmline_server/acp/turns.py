@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from warmline.errors import PromptError
-from warmline.host.wire import ChatRequest, ChatTurn, Done, Outcome, Started, VariantStatus
+from warmline.host.wire import ChatRequest, ChatTurn, Outcome, Started, VariantStatus
 from warmline.variant import ResolvedVariant
 
 from ..lsp.status import LastReport

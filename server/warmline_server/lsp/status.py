@@ -25,9 +25,7 @@ from warmline.host.wire import (
     VariantStatus,
 )
 
-from ..labels import suggested
-
-from ..labels import warmth
+from ..labels import suggested, warmth
 
 if TYPE_CHECKING:
     from .protocol import WarmlineServer

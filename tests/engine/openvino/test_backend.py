@@ -199,8 +199,24 @@ def test_a_pipelines_memory_comes_back(model: OpenVinoModel, engine: Engine) -> 
     run(session, model.tokenize(CODE)[:100], 4)
     grown = resident_mib() - before
     assert grown > 100
+    (taken,) = engine.openvino.warm.taken[-1:]
+    assert (model.path / "openvino_model.bin").stat().st_size < taken.nbytes < 2 * grown << 20
     session.close()
     assert resident_mib() - before < grown * 0.2
+
+
+def test_a_budget_that_holds_one_pipeline_keeps_the_latest(
+    openvino_base: Path, digests: DigestCache, engine: Engine
+) -> None:
+    """The count would let both stay; the real ones are as large as the budget."""
+    engine.openvino.warm.make_room()
+    size = (openvino_base / "openvino_model.bin").stat().st_size
+    backend = OpenVinoBackend(digests, warm_pipelines=2, pipeline_bytes=size * 3 // 2)
+    model = backend.load(openvino_base, digest_folder(openvino_base, digests.digest_descriptor)[0])
+    first, second = (model.open_session([], replace(CONFIG, n_ctx=n_ctx)) for n_ctx in (128, 256))
+    assert (first.resident, second.resident, len(backend.warm)) == (False, True, 1)
+    assert run(second, model.tokenize(CODE)[:20], 2)
+    backend.close()
 
 
 def test_plain_text_never_becomes_a_special_token(model: OpenVinoModel, engine: Engine) -> None:

@@ -3,30 +3,25 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import * as path from "node:path";
 import { picture, settings, withPage } from "./page.mjs";
-import { editorText, openFile, runCommand, switchTo, toEnd, tooltip, untilGhost, untilStatus } from "./workbench.mjs";
+import { editorText, HEAD, openFile, switchTo, toEnd, tooltip, typeHead, until, untilGhost, untilStatus } from "./workbench.mjs";
 
+const FILE = "words.py";
 const variantFile = path.join(settings.folder, ".warmline", "variants", "acme.json");
-const HEAD = "def transfer(";
 
-/** Types the head of a function at the end of the file as it is on disk; VS Code puts the closing bracket. */
-async function typeHead(page) {
-  const dirty = page.locator('.tab.dirty[data-resource-name="words.py"]');
-  if (await dirty.count()) {
-    await runCommand(page, "File: Revert File");
-    await dirty.waitFor({ state: "detached" });
-  }
-  await toEnd(page);
-  await page.keyboard.type(`\n\n${HEAD}`);
-  return await untilGhost(page);
-}
+/** Presses a key until the ghost text is such: of several candidates the first may come before the others are known. */
+const pressUntil = (page, key, holds) =>
+  until(`${key} gives another candidate`, async () => {
+    await page.keyboard.press(key);
+    return await untilGhost(page, holds, 4);
+  });
 
 await withPage(async (page) => {
   await page.locator(".explorer-folders-view").waitFor();
-  await openFile(page, "words.py");
+  await openFile(page, FILE);
   await untilStatus(page, /acme: (warm|cold)/);
 
   // Type, ghost text, type along, accept a word, accept the rest.
-  const first = await typeHead(page);
+  const first = await typeHead(page, FILE);
   await picture(page, "ghost-text");
   await page.keyboard.type(first[0]);
   const rest = await untilGhost(page, `(text) => text === ${JSON.stringify(first.slice(1))}`);
@@ -52,7 +47,7 @@ await withPage(async (page) => {
 
   // Another variant: another suggestion, another provenance.
   await switchTo(page, "base");
-  const second = await typeHead(page);
+  const second = await typeHead(page, FILE);
   await picture(page, "base-suggests");
   assert.notEqual(second, first);
   assert.doesNotMatch(await tooltip(page, /Adapters\s*none/), /acme-style/);
@@ -66,14 +61,11 @@ await withPage(async (page) => {
   await picture(page, "broken");
   writeFileSync(variantFile, good);
   await untilStatus(page, /acme: (warm|cold)/);
-  const third = await typeHead(page);
+  const third = await typeHead(page, FILE);
   await picture(page, "mended");
 
   // Another candidate, and back.
-  await page.keyboard.press("Alt+]");
-  const other = await untilGhost(page, `(text) => text !== "" && text !== ${JSON.stringify(third)}`);
-  assert.notEqual(other, third);
-  await page.keyboard.press("Alt+[");
-  await untilGhost(page, `(text) => text === ${JSON.stringify(third)}`);
+  await pressUntil(page, "Alt+]", `(text) => text !== "" && text !== ${JSON.stringify(third)}`);
+  await pressUntil(page, "Alt+[", `(text) => text === ${JSON.stringify(third)}`);
 });
 console.log("null");

@@ -1,14 +1,14 @@
 // Two windows on one workspace: a switch in one is seen in the other, and both answer.
 import assert from "node:assert/strict";
 import { picture, settings, withPage } from "./page.mjs";
-import { openFile, switchTo, untilGhost, untilStatus } from "./workbench.mjs";
+import { openFile, switchTo, typeHead, untilStatus } from "./workbench.mjs";
 
 await withPage(async (one) => {
   const two = await one.context().newPage();
   await two.goto(settings.url);
   for (const page of [one, two]) {
     await page.bringToFront();
-    await openFile(page, "ledger.py");
+    await openFile(page, "words.py");
     await untilStatus(page, /acme: (warm|cold)/);
   }
   await one.bringToFront();
@@ -16,9 +16,8 @@ await withPage(async (one) => {
   await untilStatus(two, /base: (warm|cold)/);
   for (const page of [one, two]) {
     await page.bringToFront();
-    await openFile(page, "ledger.py");
-    await page.keyboard.type("\n\ndef transfer(");
-    assert((await untilGhost(page)).length > 0);
+    await openFile(page, "words.py");
+    assert((await typeHead(page, "words.py")).length > 0);
   }
   await picture(two, "second-window");
   await switchTo(two, "acme");

@@ -43,6 +43,21 @@ export async function toEnd(page) {
   await page.keyboard.press("Control+End");
 }
 
+/** Begin of a function that the examples do not have. */
+export const HEAD = "def transfer(";
+
+/** Types a head at the end of an open file as it is on disk, and waits for ghost text; VS Code closes the bracket. */
+export async function typeHead(page, name) {
+  const dirty = page.locator(`.tab.dirty[data-resource-name="${name}"]`);
+  if (await dirty.count()) {
+    await runCommand(page, "File: Revert File");
+    await dirty.waitFor({ state: "detached" });
+  }
+  await toEnd(page);
+  await page.keyboard.type(`\n\n${HEAD}`);
+  return await untilGhost(page);
+}
+
 /** Text of the editor's visible lines, ghost text left out. */
 export const editorText = (page) =>
   page.evaluate(() =>
