@@ -7,12 +7,14 @@ qwen2's biases of Q, K and V, qwen3's norms of Q and K and its heads that are wi
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from warmline.artifacts.matrix import Array
 
 HIDDEN, HEADS, KV_HEADS, FFN, BLOCKS = 64, 4, 2, 96, 2
 CONTEXT = 512
+ROPE_BASE, EPSILON = 1_000_000.0, 1e-6
 ENDS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _CONTROL, _NORMAL = 3, 1
 
@@ -80,8 +82,8 @@ def write_tiny(path: Path, architecture: str, kind: str, *, tied: bool = False, 
     writer.add_feed_forward_length(FFN)
     writer.add_head_count(HEADS)
     writer.add_head_count_kv(KV_HEADS)
-    writer.add_rope_freq_base(1_000_000.0)
-    writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_rope_freq_base(ROPE_BASE)
+    writer.add_layer_norm_rms_eps(EPSILON)
     if architecture == "qwen3":
         writer.add_key_length(head_width(architecture))
         writer.add_value_length(head_width(architecture))
@@ -97,17 +99,68 @@ def write_tiny(path: Path, architecture: str, kind: str, *, tied: bool = False, 
     writer.add_add_bos_token(False)
     writer.add_chat_template("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}")
     for name, values in weights(architecture, tied=tied).items():
-        if values.ndim == 1:
-            writer.add_tensor(name, values)
-            continue
-        own = "Q8_0" if kind != "F16" and not name.startswith("blk.") else kind
-        packed = gguf.quantize(values, gguf.GGMLQuantizationType[own])
+        own = _type_of(name, values, kind)
+        packed = gguf.quantize(values, own)
         if unpacked:
-            writer.add_tensor(name, gguf.dequantize(packed, gguf.GGMLQuantizationType[own]).astype(np.float32))
+            writer.add_tensor(name, gguf.dequantize(packed, own).astype(np.float32))
         else:
-            writer.add_tensor(name, packed, raw_dtype=gguf.GGMLQuantizationType[own])
+            writer.add_tensor(name, packed, raw_dtype=own)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def _type_of(name: str, values: Array, kind: str) -> Any:
+    import gguf
+
+    if values.ndim == 1:
+        return gguf.GGMLQuantizationType.F32
+    return gguf.GGMLQuantizationType["Q8_0" if kind != "F16" and not name.startswith("blk.") else kind]
+
+
+def dense_logits(architecture: str, kind: str, tokens: list[int], *, tied: bool) -> Array:
+    """Compute all logits, shape (tokens, vocabulary), in float64 and in the plain words of the papers."""
+    import gguf
+
+    of = {
+        name: gguf.dequantize(gguf.quantize(values, _type_of(name, values, kind)), _type_of(name, values, kind)).astype(
+            np.float64
+        )
+        for name, values in weights(architecture, tied=tied).items()
+    }
+    n, width = len(tokens), head_width(architecture)
+    angles = np.arange(n)[:, None, None] * ROPE_BASE ** -(np.arange(0, width, 2) / width)
+
+    def norm(x: Array, weight: str) -> Array:
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON) * of[weight]
+
+    def turned(x: Array) -> Array:
+        """llama.cpp pairs a llama's neighbours, and the halves of a qwen's heads."""
+        halves = (slice(0, None, 2), slice(1, None, 2))
+        first, second = halves if architecture == "llama" else (slice(0, width // 2), slice(width // 2, None))
+        found = np.empty_like(x)
+        found[..., first] = x[..., first] * np.cos(angles) - x[..., second] * np.sin(angles)
+        found[..., second] = x[..., second] * np.cos(angles) + x[..., first] * np.sin(angles)
+        return found
+
+    x = of["token_embd.weight"][tokens]
+    for block in range(BLOCKS):
+        at = f"blk.{block}."
+        h = norm(x, f"{at}attn_norm.weight")
+        q, k, v = (
+            (h @ of[f"{at}attn_{part}.weight"].T + of.get(f"{at}attn_{part}.bias", 0)).reshape(n, -1, width)
+            for part in "qkv"
+        )
+        if architecture == "qwen3":
+            q, k = norm(q, f"{at}attn_q_norm.weight"), norm(k, f"{at}attn_k_norm.weight")
+        k, v = (np.repeat(each, HEADS // KV_HEADS, 1) for each in (turned(k), v))
+        scores = np.einsum("ihd,jhd->hij", turned(q), k) / np.sqrt(width)
+        weight = np.exp(np.where(np.tril(np.ones((n, n), bool)), scores, -np.inf))
+        weight /= weight.sum(-1, keepdims=True)
+        x = x + np.einsum("hij,jhd->ihd", weight, v).reshape(n, -1) @ of[f"{at}attn_output.weight"].T
+        h = norm(x, f"{at}ffn_norm.weight")
+        gate = h @ of[f"{at}ffn_gate.weight"].T
+        x = x + (gate / (1 + np.exp(-gate)) * (h @ of[f"{at}ffn_up.weight"].T)) @ of[f"{at}ffn_down.weight"].T
+    return norm(x, "output_norm.weight") @ of.get("output.weight", of["token_embd.weight"]).T

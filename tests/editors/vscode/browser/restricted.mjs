@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { existsSync, rmSync } from "node:fs";
 import { picture, settings, withPage } from "./page.mjs";
-import { openFile, runCommand, tooltip, typeHead, untilStatus } from "./workbench.mjs";
+import { openFile, runCommand, toEnd, tooltip, typeHead, until, untilStatus } from "./workbench.mjs";
 
 await withPage(async (page) => {
   await openFile(page, "words.py");
@@ -13,8 +13,13 @@ await withPage(async (page) => {
   assert(!existsSync(settings.mark), "the workspace's own command was run");
   rmSync(settings.trap);
   await runCommand(page, "Manage Workspace Trust");
-  await page.locator(".workspace-trust-editor").getByRole("button", { name: "Trust", exact: true }).first().click();
-  await page.locator('.tab[data-resource-name="words.py"]').click();
+  const editor = page.locator(".workspace-trust-editor");
+  await editor.getByRole("button", { name: "Trust", exact: true }).first().click();
+  await until("the trust editor is closed", async () => {
+    await page.keyboard.press("Escape");
+    return (await editor.count()) === 0;
+  });
+  await toEnd(page);
   await untilStatus(page, /acme: (warm|cold)/);
   assert.doesNotMatch(await tooltip(page, /acme-style/), /Restricted Mode/);
 });

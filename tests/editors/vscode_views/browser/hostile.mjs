@@ -106,7 +106,7 @@ async function survives(page, chat) {
   await ended(exchange);
   assert.equal(await exchange.locator(".answer").textContent(), "Half of an answer");
   assert.match(await exchange.locator(".remark").textContent(), /ended in the middle of this answer.*ask again/);
-  await picture(page, "broken");
+  await picture(page, "chat-broken");
   await until("the server runs again", async () => (await chat.locator(".variant").textContent()) === "acme");
   const again = await ask(chat, "How many?");
   await ended(again);

@@ -67,7 +67,6 @@ async function uses(page, chat, exchange) {
 /** Code of an answer takes the place of what is selected, after it was looked at. */
 async function applies(page) {
   await openFile(page, "words.py");
-  await page.locator(".editor-instance .view-line").first().click();
   await page.keyboard.press("Control+Home");
   await page.keyboard.press("Shift+ArrowDown");
   await page.keyboard.press("Shift+ArrowDown");
