@@ -26,6 +26,7 @@ _START_SECONDS: Final = 90.0
 _SETTINGS: Final[dict[str, Any]] = {
     "files.autoSave": "off",
     "editor.quickSuggestions": {"other": "off", "comments": "off", "strings": "off"},
+    "workbench.editor.useModal": "off",
     "workbench.startupEditor": "none",
     "workbench.reduceMotion": "on",
     "workbench.colorTheme": "Dark Modern",

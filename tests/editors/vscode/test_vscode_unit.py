@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from vscode_tools import SOURCES, Extension, Tools
 
+pytestmark = pytest.mark.timeout(600)  # the first one may install VS Code
+
 _UNIT = Path(__file__).parent / "unit"
 _MAX_VSIX = 1_000_000  # bytes
 

@@ -37,7 +37,8 @@ Look: <img src=x onerror="window.hacked=1"> <script>window.hacked=1</script>
 | [x](command:evil) | `<u>` |
 """
 CODE: Final = "Like this:\n\n```python\ndef add(a, b):\n    return a + b\n```\n"
-ANSWERS: Final = {"hostile": HOSTILE, "code": CODE, "short": "Yes."}
+THOUGHT: Final = "<think>Hm, <b>hard</b>.</think>Yes."
+ANSWERS: Final = {"hostile": HOSTILE, "code": CODE, "think": THOUGHT}
 
 
 class Scripted(ScriptedEngine):

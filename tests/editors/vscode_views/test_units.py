@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from vscode_tools import Extension, Tools
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 _UNITS: Final = Path(__file__).parent / "units"
 _NAMES: Final = [
@@ -25,7 +25,7 @@ _NAMES: Final = [
 def lines(tools: Tools, extension: Extension, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What Node said of each test, by its name; all are bundled with the extension's own tools and run once."""
     folder = tmp_path_factory.mktemp("units")
-    modules = next(parent / "node_modules" for parent in extension.folder.parents if (parent / "node_modules").is_dir())
+    modules = extension.modules
     env = {**os.environ, "NODE_PATH": str(modules), "PATH": f"{tools.node.parent}{os.pathsep}{os.environ['PATH']}"}
     bundle = [str(modules / ".bin" / "esbuild"), *map(str, sorted(_UNITS.glob("*.ts"))), f"--outdir={folder}"]
     bundle += ["--bundle", "--platform=node", "--format=cjs", "--log-level=warning"]

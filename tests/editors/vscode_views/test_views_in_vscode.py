@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Final
@@ -18,7 +20,9 @@ _SECONDS: Final = 270.0
 
 
 @pytest.fixture(autouse=True)
-def _only_what_is_asked(room: Room) -> None:
+def _as_it_was(room: Room, examples: Path) -> None:
+    for name in ("ledger.py", "words.py"):
+        shutil.copy(examples / name, room.folder / name)
     # What is decoded ahead of a cursor would be among the answers that are drawn.
     room.set({"warmline.suggest.speculate": False})
 
@@ -45,6 +49,9 @@ def test_hostile_text_stays_text_and_failures_are_said(
     command.write_text(f"#!{sys.executable}\nimport runpy\nrunpy.run_path({str(script)!r}, run_name='__main__')\n")
     command.chmod(0o755)
     room.set({"warmline.server.path": str(command)})
+    variant = room.folder / ".warmline" / "variants" / "acme.json"
+    reasoning = {"reasoning": {"open": "<think>", "close": "</think>"}}
+    variant.write_text(json.dumps(json.loads(variant.read_text("utf-8")) | {"profile": reasoning}), "utf-8")
     env = room.env | {"WARMLINE_TEST_PIDS": str(pids)}
     with serving(tools, tmp_path / "vscode", room.folder, env, vsix=extension.vsix) as vscode:
         vscode.drive(str(_BROWSER / "hostile.mjs"), seconds=_SECONDS, pictures=str(pictures), pids=str(pids))

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { existsSync, rmSync } from "node:fs";
 import { picture, settings, withPage } from "./page.mjs";
-import { openFile, runCommand, toEnd, tooltip, typeHead, until, untilStatus } from "./workbench.mjs";
+import { openFile, runCommand, tooltip, typeHead, untilStatus } from "./workbench.mjs";
 
 await withPage(async (page) => {
   await openFile(page, "words.py");
@@ -15,11 +15,7 @@ await withPage(async (page) => {
   await runCommand(page, "Manage Workspace Trust");
   const editor = page.locator(".workspace-trust-editor");
   await editor.getByRole("button", { name: "Trust", exact: true }).first().click();
-  await until("the trust editor is closed", async () => {
-    await page.keyboard.press("Escape");
-    return (await editor.count()) === 0;
-  });
-  await toEnd(page);
+  await page.locator('.tab[data-resource-name="words.py"]').click();
   await untilStatus(page, /acme: (warm|cold)/);
   assert.doesNotMatch(await tooltip(page, /acme-style/), /Restricted Mode/);
 });

@@ -61,6 +61,16 @@ async function staysDead(page, chat) {
   assert.equal(await page.locator(".terminal-wrapper").count(), 0, "no command ran");
 }
 
+/** A thought is folded away, apart from the answer, and is text as that is. */
+async function thinks(chat) {
+  const exchange = await ask(chat, "think");
+  await ended(exchange);
+  const thought = exchange.locator("details.thought");
+  assert.equal(await exchange.locator(".answer").textContent(), "Yes.");
+  assert.equal(await thought.getAttribute("open"), null);
+  assert.deepEqual(await thought.locator(":scope > *").allTextContents(), ["Thought", "Hm, <b>hard</b>."]);
+}
+
 /** Even a script in the page would load nothing and run nothing that came as text. */
 async function isClosed(chat) {
   const tried = await chat.evaluate(async () => {
@@ -215,6 +225,7 @@ await withPage(async (page) => {
   await isClosed(chat);
   await survives(page, chat);
   await failsInWords(chat);
+  await thinks(chat);
   chat = await rewrites(page);
   chat = await attaches(page);
   await clears(page, chat);

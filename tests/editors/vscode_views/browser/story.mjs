@@ -100,6 +100,32 @@ async function stops(page, chat) {
   await stop.waitFor({ state: "hidden" });
 }
 
+/** Waits until VS Code has written to the browser's own store what the extension gave it: it does so a moment later. */
+const isKept = (page, text) =>
+  until(`${text} is kept`, () =>
+    page.evaluate(async (wanted) => {
+      const done = (request) =>
+        new Promise((resolve, reject) => {
+          request.onsuccess = () => resolve(request.result);
+          request.onerror = () => reject(request.error);
+        });
+      for (const { name } of await indexedDB.databases()) {
+        const base = await done(indexedDB.open(name));
+        try {
+          for (const store of base.objectStoreNames) {
+            const values = await done(base.transaction(store).objectStore(store).getAll());
+            if (values.some((value) => typeof value === "string" && value.includes(wanted))) {
+              return true;
+            }
+          }
+        } finally {
+          base.close();
+        }
+      }
+      return false;
+    }, text),
+  );
+
 /** Everything can be reached and named without a pointer. */
 async function keyboard(page, chat) {
   const named = await chat.evaluate(() =>
@@ -172,6 +198,7 @@ await withPage(async (page) => {
   await keyboard(page, chat);
 
   const before = await chat.locator(".exchange").allTextContents();
+  await isKept(page, '"state":"stopped"');
   await page.reload();
   await started(page);
   chat = await openChat(page, "acme");
