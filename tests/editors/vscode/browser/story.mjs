@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import * as path from "node:path";
 import { picture, settings, withPage } from "./page.mjs";
-import { editorText, HEAD, openFile, switchTo, toEnd, tooltip, typeHead, untilGhost, untilStatus } from "./workbench.mjs";
+import { asked, editorText, HEAD, openFile, switchTo, toEnd, tooltip, typeHead, untilGhost, untilStatus } from "./workbench.mjs";
 
 const FILE = "words.py";
 const variantFile = path.join(settings.folder, ".warmline", "variants", "acme.json");
@@ -59,8 +59,7 @@ await withPage(async (page) => {
 
   // Asked for, where nothing was typed.
   await openFile(page, "ledger.py"); // it ends within the head of a function
-  await page.keyboard.press("Alt+\\");
-  await untilGhost(page);
+  await asked(page);
   await picture(page, "asked");
 });
 console.log("null");

@@ -43,6 +43,15 @@ export async function toEnd(page) {
   await page.keyboard.press("Control+End");
 }
 
+/** Asks for a suggestion at the end of the document, again while none shows: a key may come before the editor listens. */
+export async function asked(page) {
+  await until("a suggestion that was asked for", async () => {
+    await toEnd(page);
+    await page.keyboard.press("Alt+\\");
+    return await untilGhost(page, undefined, 10);
+  });
+}
+
 /** Begin of a function that the examples do not have. */
 export const HEAD = "def transfer(";
 
