@@ -19,6 +19,7 @@ import argparse
 import contextlib
 import http.client
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -102,6 +103,10 @@ def build(jobs: int | None = None) -> Path:
     if not commit.exists():
         _extract(_download(folder), source, commit)
     cmake = _tool("cmake")
+    if _configured_for(folder / "build") not in (None, source):
+        shutil.rmtree(
+            folder / "build"
+        )  # the folder was moved: CMake refuses to go on with what it configured elsewhere
     _run(
         cmake,
         *("-S", str(source), "-B", str(folder / "build"), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}"),
@@ -113,6 +118,15 @@ def build(jobs: int | None = None) -> Path:
     _run(cmake, "--build", str(folder / "build"), "--target", *missing, "-j", str(jobs or os.cpu_count() or 1))
     (folder / "complete").write_text("\n".join({*_complete(), *missing}))
     return require()
+
+
+def _configured_for(folder: Path) -> Path | None:
+    """Return the source that CMake configured a build folder for; None where it has not."""
+    cache = folder / "CMakeCache.txt"
+    if not cache.exists():
+        return None
+    found = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache.read_text(errors="replace"), re.MULTILINE)
+    return Path(found[1]) if found else Path()
 
 
 def _download(folder: Path) -> Path:
