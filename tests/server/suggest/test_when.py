@@ -103,7 +103,7 @@ def test_each_number_has_its_unit_its_reason_and_its_bounds() -> None:
         for name, field in SuggestSettings.model_fields.items()
         if field.annotation in (int, float) and field.annotation is not bool
     }
-    assert len(numbers) == 7
+    assert len(numbers) == 8
     for name, field in numbers.items():
         assert isinstance(field.json_schema_extra, dict)
         assert field.json_schema_extra["unit"] and field.json_schema_extra["reason"], name
