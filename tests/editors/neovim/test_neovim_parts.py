@@ -273,6 +273,10 @@ def test_a_server_that_was_asked_to_leave_is_not_started_again(neovim: Start, wo
     editor.status("^acme: cold$")
     editor.command("Warmline restart")
     editor.until(lambda: len(editor.server_pids) == 2, "another server")
+    begun = (
+        "vim.tbl_map(function(each) return each.initialized == true end, vim.lsp.get_clients({ name = 'warmline' }))"
+    )
+    editor.until(lambda: editor.lua(begun) == [True], "that it has begun, and the first one has left")
     editor.status("^acme: cold$")
     editor.run("vim.lsp.enable('warmline', false)")
     editor.until(lambda: editor.statusline == "", "an empty statusline")
