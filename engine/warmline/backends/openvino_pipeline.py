@@ -22,6 +22,7 @@ from ..kv.prefix import common_prefix
 from ..store.folders import digest_folder
 from .base import AdapterOnDisk, ContextConfig
 from .openvino_native import OURS, core, genai
+from .signal_stack import kept_signal_stack
 
 WEIGHTS: Final = "openvino_model.bin"
 # Tokens in a block of KV (openvino.genai, cache manager of the CPU plugin).
@@ -124,10 +125,13 @@ def construct(recipe: Recipe, adapters: Sequence[tuple[Any, float]]) -> Any:
     if recipe.lookup:
         properties["prompt_lookup"] = True
     try:
-        pipeline = genai().ContinuousBatchingPipeline(str(recipe.folder), _scheduler(recipe), recipe.device, properties)
-        # `generate` alone puts adapters in force: a request that is added before runs on the bare base, and its KV
-        # would stay in the cache.
-        pipeline.generate([as_tensor([0])], [plain_config(1, lookup=recipe.lookup)])
+        with kept_signal_stack():
+            pipeline = genai().ContinuousBatchingPipeline(
+                str(recipe.folder), _scheduler(recipe), recipe.device, properties
+            )
+            # `generate` alone puts adapters in force: a request that is added before runs on the bare base, and its KV
+            # would stay in the cache.
+            pipeline.generate([as_tensor([0])], [plain_config(1, lookup=recipe.lookup)])
     except RuntimeError as error:
         raise _cannot(recipe, error) from None
     return pipeline

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from openvino_variants import Engine
+from warmline.backends.signal_stack import kept_signal_stack
 
 
 @pytest.fixture(scope="package")
@@ -15,3 +16,10 @@ def engine(openvino_base: Path) -> Iterator[Engine]:
     made = Engine(warm_pipelines=2)
     yield made
     made.close()
+
+
+@pytest.fixture(autouse=True)
+def _signal_stack() -> Iterator[None]:
+    """For tests that compile models themselves: a later test's time limit or interrupt would end the process."""
+    with kept_signal_stack():
+        yield
