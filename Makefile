@@ -39,7 +39,7 @@ test: machine
 	$(TEST)/bin/ruff check .
 	$(TEST)/bin/ruff format --check .
 	$(TEST)/bin/mypy -p warmline -p warmline_server
-	$(TEST)/bin/pytest -n 2 --dist loadfile
+	$(TEST)/bin/pytest -n 2 --dist loadfile --max-worker-restart 0
 
 clean:
 	rm -rf build
