@@ -283,6 +283,24 @@ def test_a_server_that_was_asked_to_leave_is_not_started_again(neovim: Start, wo
     assert editor.messages == [] and len(editor.server_pids) == 2
 
 
+def test_a_server_that_is_disabled_while_it_starts_leaves(neovim: Start, workspace: Workspace, home: Path) -> None:
+    says = [{"method": "warmline/status", "params": {"state": "ready", "variant": "acme"}}]
+    editor = neovim(workspace.root, home, "ledger.py", scripted(says=says))
+    editor.status("^acme: cold$")
+    editor.run("vim.lsp.enable('warmline', false)")
+    running = "#require('warmline.process').running"
+    editor.until(lambda: editor.lua(running) == 0, "that it has left")
+    editor.run(
+        "vim.lsp.enable('warmline') "
+        f"vim.wait(5000, function() return {running} == 1 end, 5) "
+        "vim.lsp.enable('warmline', false)"
+    )
+    editor.until(lambda: len(editor.server_pids) == 2, "the second one to begin")
+    editor.until(lambda: editor.lua(running) == 0, "that it has left")
+    editor.until(lambda: editor.statusline == "", "an empty statusline")
+    assert editor.messages == [] and len(editor.server_pids) == 2
+
+
 def test_the_health_check(neovim: Start, workspace: Workspace, home: Path) -> None:
     editor = neovim(workspace.root, home, "ledger.py", {"cmd": SERVER})
     editor.status(":")

@@ -97,7 +97,7 @@ local function ended(this, how)
     return
   elseif not this.farewell then
     died(this, how)
-  elseif #process.running == 0 and M.now.state == 'running' then
+  elseif #process.running == 0 and (M.now.state == 'running' or M.now.state == 'starting') then
     turn('idle')
   end
 end
@@ -114,6 +114,14 @@ end
 local function initialized(client)
   local this = process.of(client)
   this.client_id = client.id
+  if vim.lsp.is_enabled and not vim.lsp.is_enabled(M.NAME) then
+    -- Disabled while it started: Neovim ends those only that have begun.
+    this.farewell = true
+    vim.schedule(function()
+      client:stop()
+    end)
+    return
+  end
   local info = client.server_info or {}
   local version = info.name == M.NAME and vim.version.parse(tostring(info.version)) or nil
   if version and vim.version.ge(version, M.OLDEST) then
