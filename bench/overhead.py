@@ -2,7 +2,7 @@
 
     python bench/overhead.py [--requests 200] [--pause-ms 20] [--quick] [--json]
 
-The same warm completion is asked again and again, alternately of the engine host (`RemoteEngine`, gRPC on a Unix
+The same warm completion is asked again and again, alternately of the engine host (`RemoteEngine`, a stream on a Unix
 socket) and of the same engine inside the bench (`LocalEngine`), with a pause before each request as between keystrokes.
 A warm request decodes one token of the prompt, then what it answers. Columns, all at the client, in milliseconds:
 
@@ -10,11 +10,13 @@ A warm request decodes one token of the prompt, then what it answers. Columns, a
 - *native*: what the host spent in llama_decode and in picking tokens for it, by timers in the host;
 - *added*: round trip minus native: the judged figure. It holds everything that is Warmline's: both codecs, the channel,
   scheduling, the files' identity check, tokenising, looking up KV, events;
-- *channel*: round trip minus the engine's own time for the request (`Done.total_ms`): codecs, gRPC, loop hand-offs;
+- *channel*: round trip minus the engine's own time for the request (`Done.total_ms`): codecs, the stream,
+  hand-offs between threads;
 - *local added*: added by `LocalEngine` (round trip minus its native time): the same work without a channel.
 
 The rows: one new token on a short prompt and on a long one, and sixteen on the long one (each an event of its own).
-Also two calls that compute nothing: *Info* and *Status*.
+*Message* is the request as it goes over the stream, which knows the variant by a number from the second one on. Also
+two calls that compute nothing, over gRPC: *Info* and *Status*.
 
 Target: *added* is under 3 ms at the 95th percentile, in each row.
 """
@@ -50,9 +52,11 @@ from hosted import (
 from rich.console import Console
 from rich.table import Table
 from warmline.host.client import EngineClient
+from warmline.host.frames import framed
 from warmline.host.local import LocalEngine
 from warmline.host.remote import RemoteEngine
-from warmline.host.wire import CompletionRequest
+from warmline.host.rpc import encode
+from warmline.host.wire import Ask, CompletionRequest
 
 LIMIT_MS = 3.0
 COLUMNS = ("round trip", "native", "added", "channel", "local added")
@@ -135,7 +139,7 @@ async def run(options: argparse.Namespace, say: Callable[[str], None]) -> dict[s
                         {
                             "prompt_tokens": tokens,
                             "new_tokens": new,
-                            "message_bytes": len(request.model_dump_json()),
+                            "message_bytes": len(framed(encode(Ask(number=1, complete=request), 1))),
                             **{name.replace(" ", "_"): asdict(spread) for name, spread in spreads.items()},
                         }
                     )

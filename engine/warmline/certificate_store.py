@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from .certificates import Certificate, profile_fields, read_certificate, subject_of
-from .digests import DigestCache, write_atomically
+from .certificates import MAX_BYTES, Certificate, Fields, profile_fields, read_certificate, subject_of
+from .digests import DigestCache, open_regular, write_atomically
 from .errors import WarmlineError
 from .identity import differences
 from .store import changes
@@ -33,6 +35,7 @@ class Standing:
 
 
 NONE: Final = Standing("none")
+UNREADABLE: Final = Standing("void", "its certificate cannot be read")
 
 
 class Certificates:
@@ -75,7 +78,7 @@ class Certificates:
         path = self.path(status.identity)
         found = self._read(path)
         if isinstance(found, WarmlineError):
-            return Standing("void", "its certificate cannot be read")
+            return UNREADABLE
         if found is not None and found.variant.identity == status.identity:
             changed = _changed(found.subject, profile_fields(profile), only="profile.") if profile else ""
             return Standing("void", changed) if changed else _said(found)
@@ -84,13 +87,15 @@ class Certificates:
 
     def listed(self, variant: ResolvedVariant, digests: DigestCache) -> Standing:
         """Tell how a variant stands, from what its files say, with nothing loaded."""
-        known = self._all()
-        if not known:
+        paths = self._paths()
+        if not paths:
             return NONE
         subject = subject_of(variant, digests)
-        for one in known:
-            if one.subject == subject:
-                return _said(one)
+        found = _newest(one for one in self._all() if one.subject == subject)
+        if found is not None:
+            return _said(found)
+        if any(isinstance(self._read(path), WarmlineError) and _claims(path, subject) for path in paths):
+            return UNREADABLE
         last = self.last(variant.name, variant.backend)
         return NONE if last is None else Standing("void", _changed(last.subject, subject))
 
@@ -98,8 +103,12 @@ class Certificates:
         return (one for one in self._all() if one.variant.name == name)
 
     def _all(self) -> list[Certificate]:
-        found = [self._read(path) for path in sorted(self._folder.glob("*.json"))]
-        return [one for one in found if isinstance(one, Certificate)]
+        """Return those that are where `of` finds them."""
+        found = [(path, self._read(path)) for path in self._paths()]
+        return [one for path, one in found if isinstance(one, Certificate) and path == self.path(one.variant.identity)]
+
+    def _paths(self) -> list[Path]:
+        return sorted(self._folder.glob("*.json"))
 
     def _read(self, path: Path) -> Certificate | WarmlineError | None:
         try:
@@ -115,6 +124,16 @@ class Certificates:
                 known = (stamp, error)
             self._known[path] = known
         return known[1]
+
+
+def _claims(path: Path, subject: Fields) -> bool:
+    """Tell whether one that is not believed says that it is about this: it may not look as if there were none."""
+    try:
+        with open_regular(path) as fd:
+            data = json.loads(os.pread(fd, MAX_BYTES, 0))
+    except (OSError, ValueError, RecursionError, WarmlineError):
+        return False
+    return isinstance(data, dict) and data.get("subject") == [list(each) for each in subject]
 
 
 def _newest(certificates: Iterable[Certificate]) -> Certificate | None:

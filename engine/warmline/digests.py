@@ -9,6 +9,7 @@ was hashed is never cached (the guard that git calls "racily clean").
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -58,6 +59,8 @@ def open_regular(path: str | Path) -> Iterator[int]:
     ArtifactError
         ``artifact.missing``, ``artifact.unreadable`` or ``artifact.not_a_file`` (directories, FIFOs and devices; a FIFO
         is opened without blocking).
+    OSError
+        Reading failed; its `filename` is set.
     """
     name = str(path)
     try:
@@ -85,13 +88,21 @@ def open_regular(path: str | Path) -> Iterator[int]:
                 remedy="Name the model or adapter file itself, not its folder",
             )
         yield fd
+    except OSError as error:
+        if error.errno == errno.EIO and error.filename is None:
+            error.filename = name  # else a bad disk is taken for an output that is lost
+        raise
     finally:
         os.close(fd)
 
 
 def file_key(fd: int) -> FileKey:
     """Return what the cache knows a file by: device, inode, size in bytes, mtime and ctime in ns."""
-    status = os.fstat(fd)
+    return key_of(os.fstat(fd))
+
+
+def key_of(status: os.stat_result) -> FileKey:
+    """Return the same of a file's status."""
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
@@ -170,6 +181,17 @@ class DigestCache:
                 self._entries[key] = digest
             self._save()
         return digest
+
+    def seems_known(self, path: str | Path) -> bool:
+        """Tell whether a file looks like one hashed before; for guessing what takes long, without opening it.
+
+        Raises
+        ------
+        OSError
+            There is no such file.
+        """
+        with self._lock:
+            return key_of(os.stat(path)) in self._entries
 
     def known(self, fd: int) -> str | None:
         """Return the digest of a file that is provably the one hashed before; None where it had to be hashed."""

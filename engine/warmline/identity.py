@@ -140,6 +140,9 @@ class Identity:
         """sha256 over the canonical encoding, as ``sha256:<hex>``."""
         return "sha256:" + hashlib.sha256(self.encode()).hexdigest()
 
+    def __hash__(self) -> int:
+        return hash(self.digest)  # worked out once: every cache asks for it, some for each token
+
     def difference(self, other: Identity) -> str | None:
         """Return the path of the first field that differs (``adapters[0].scale``), or None when the two are equal.
 

@@ -176,12 +176,13 @@ class Scheduler:
     def _loop(self) -> None:
         job: Job | None = None
         while True:
-            with self._wake:
-                job = self._next(job)
-                while job is None and not self._stopping:
-                    self._wake.wait()
-                    job = self._next(None)
-                self._running = job
+            if job is None or self._waiting:  # else it goes on, which is so after nearly each token
+                with self._wake:
+                    job = self._next(job)
+                    while job is None and not self._stopping:
+                        self._wake.wait()
+                        job = self._next(None)
+                    self._running = job
             if job is None:
                 return
             try:

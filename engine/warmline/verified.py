@@ -230,8 +230,9 @@ class Verifier:
         """Tell whether `verify` has nothing to hash."""
         try:
             files = self._files_of(variant)
-            return all(files.known(artifact) is not None for artifact in _artifacts(variant))
-        except (WarmlineError, OSError):
+            paths = (path for artifact in _artifacts(variant) for path in files.paths(artifact))
+            return all(self._digests.seems_known(path) for path in paths)
+        except (WarmlineError, OSError, ValueError):
             return True  # `verify` says at once what is wrong
 
     def _backend(self, variant: ResolvedVariant) -> Backend:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from warmline import digests
-from warmline.digests import DigestCache, bytes_digest, is_digest, write_atomically
+from warmline.digests import DigestCache, bytes_digest, is_digest, open_regular, write_atomically
 from warmline.errors import ArtifactError
 
 
@@ -79,6 +80,15 @@ def test_the_cache_outlives_the_process_and_survives_damage(tmp_path: Path, late
     for damage in ("", "[]", "{", json.dumps({"1:2": "sha256:no"}), json.dumps({"a:b:c:d:e": 1}), "\x00"):
         store.write_text(damage)
         assert DigestCache(store).digest(file) == bytes_digest(b"x")
+
+
+def test_a_failing_disk_is_told_of_with_the_file(tmp_path: Path) -> None:
+    """What has no file is taken for an output that is lost."""
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"x")
+    with pytest.raises(OSError, match="Input") as caught, open_regular(file):
+        raise OSError(errno.EIO, "Input/output error")
+    assert caught.value.filename == str(file)
 
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,7 @@ import ctypes
 import hashlib
 import threading
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -63,17 +62,21 @@ def llama() -> ModuleType:
     return cast(ModuleType, module)
 
 
-@contextmanager
-def captured_log() -> Iterator[list[str]]:
-    """Collect the warnings and errors that native code logs inside the block; the list is filled when it ends."""
-    collected: list[str] = []
-    with _lock:
-        _lines.clear()
-    try:
-        yield collected
-    finally:
+class _Captured(list[str]):
+    # No generator: one stands around each token's decode.
+    def __enter__(self) -> _Captured:
         with _lock:
-            collected.extend(_lines)
+            _lines.clear()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            self.extend(_lines)
+
+
+def captured_log() -> AbstractContextManager[list[str]]:
+    """Collect the warnings and errors that native code logs inside the block; the list is filled when it ends."""
+    return _Captured()
 
 
 def last_words(lines: list[str], limit: int = 3) -> str:

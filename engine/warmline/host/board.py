@@ -35,7 +35,7 @@ class Board:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._state = State.EMPTY
         self._loading: str | None = None
         self._percent: int | None = None
@@ -47,6 +47,10 @@ class Board:
     def state(self) -> State:
         """The engine's own state."""
         return self._state
+
+    def settling(self) -> contextlib.AbstractContextManager[object]:
+        """Hold off whoever asks for the status, or comes to watch, until all that belongs together is told."""
+        return self._lock
 
     def status(self, client: str = ANYONE) -> EngineStatus:
         """Return what a client is told now."""

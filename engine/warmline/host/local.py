@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from ..trust import TrustStore
 from ..variant import ResolvedVariant
 from .effects import Effects
 from .quarantine import CrashLedger
+from .receiving import Receiver, in_loop, unexpected
 from .service import EngineService
 from .wire import ChatRequest, CompletionRequest, Done, EngineStatus, Event, Outcome, VariantStatus
 
@@ -66,6 +66,7 @@ class LocalEngine:
         if pool is None:
             pool = ContextPool(settings.live_contexts, SnapshotStore(settings.snapshot_ram_mib << 20), on_disk)
         self._latest: dict[Hashable, object] = {}
+        self._waiting: set[asyncio.Task[None]] = set()
         self._service = EngineService(
             LlamaBackend(digests),
             digests,
@@ -77,36 +78,70 @@ class LocalEngine:
             effects=Effects(home / "cache" / "effects.json" if host else None),
         )
 
-    async def complete(self, request: CompletionRequest) -> AsyncIterator[Event]:
+    def complete(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
         """See `EngineClient.complete`."""
-        async with contextlib.aclosing(self.generate(request)) as batches:
-            async for events in batches:
-                for event in events:
-                    yield event
+        return self._events(request)
 
-    async def chat(self, request: ChatRequest) -> AsyncIterator[Event]:
+    def chat(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
         """See `EngineClient.chat`."""
-        async with contextlib.aclosing(self.generate(request)) as batches:
-            async for events in batches:
-                for event in events:
-                    yield event
+        return self._events(request)
 
-    async def generate(self, request: CompletionRequest | ChatRequest) -> AsyncGenerator[Sequence[Event], None]:
-        """Run a request; yield its events, those together that became known together."""
-        if not await self._in_turn(request):
-            yield [Done(outcome=Outcome.SUPERSEDED, text="", predicted_tokens=0, total_ms=0.0)]
-            return
-        receiver = _QueueReceiver(asyncio.get_running_loop())
+    def begin(self, request: CompletionRequest | ChatRequest, receiver: Receiver) -> Callable[[], None]:
+        """Begin a request, in the loop's thread, and return what cancels it; `receiver` is told from any thread.
+
+        One whose files have to be hashed first waits for that, and is superseded by a newer one of its kind, which may
+        have found them hashed and have reached the scheduler first: there the older one would end it.
+        """
+        key: Hashable
         if isinstance(request, ChatRequest):
-            cancel = self._service.chat(request, receiver)
+            key = (request.client, request.conversation)
         else:
-            cancel = self._service.complete(request, receiver)
+            key = (request.client, request.document, request.candidate, request.idle)
+        if self._service.is_quick(request.variant):
+            self._latest.pop(key, None)
+            return self._submit(request, receiver)
+        ticket = self._latest[key] = object()
+        submitted: list[Callable[[], None]] = []
+
+        async def when_hashed() -> None:
+            try:
+                await self._hashed(request.variant)
+                if self._latest.get(key) is ticket:
+                    submitted.append(self._submit(request, receiver))
+                else:
+                    receiver.receive([Done(outcome=Outcome.SUPERSEDED, text="", predicted_tokens=0, total_ms=0.0)])
+            except Exception as error:  # whatever it is, nobody must wait for ever
+                receiver.error(unexpected(error))
+            finally:
+                if self._latest.get(key) is ticket:
+                    del self._latest[key]
+
+        waiting = asyncio.create_task(when_hashed())
+        self._waiting.add(waiting)
+        waiting.add_done_callback(self._waiting.discard)
+
+        def cancel() -> None:
+            waiting.cancel()
+            for cancel_submitted in submitted:
+                cancel_submitted()
+
+        return cancel
+
+    def _submit(self, request: CompletionRequest | ChatRequest, receiver: Receiver) -> Callable[[], None]:
+        if isinstance(request, ChatRequest):
+            return self._service.chat(request, receiver)
+        return self._service.complete(request, receiver)
+
+    async def _events(self, request: CompletionRequest | ChatRequest) -> AsyncGenerator[Event, None]:
+        receiver = _QueueReceiver(asyncio.get_running_loop())
+        cancel = self.begin(request, receiver)
         try:
             while True:
                 events = await receiver.queue.get()
                 if isinstance(events, WarmlineError):
                     raise events
-                yield events
+                for event in events:
+                    yield event
                 if isinstance(events[-1], Done):
                     return
         finally:
@@ -140,7 +175,7 @@ class LocalEngine:
                 latest.get_nowait()
             latest.put_nowait(status)
 
-        stop = self._service.watch(lambda status: _call(loop, replace, status), client)
+        stop = self._service.watch(lambda status: in_loop(loop, replace, status), client)
         try:
             while True:
                 yield await latest.get()
@@ -170,24 +205,6 @@ class LocalEngine:
         """Write the hottest KV to disk when nothing else is to do."""
         self._service.save()
 
-    async def _in_turn(self, request: CompletionRequest | ChatRequest) -> bool:
-        """Wait until the request's files are hashed; tell whether no newer one of its kind came meanwhile.
-
-        The newer one may have found them hashed, and have reached the scheduler first: there this one would end it.
-        """
-        key: Hashable
-        if isinstance(request, ChatRequest):
-            key = (request.client, request.conversation)
-        else:
-            key = (request.client, request.document, request.candidate, request.idle)
-        ticket = self._latest[key] = object()
-        try:
-            await self._hashed(request.variant)
-            return self._latest.get(key) is ticket
-        finally:
-            if self._latest.get(key) is ticket:
-                del self._latest[key]
-
     async def _hashed(self, variant: ResolvedVariant) -> None:
         """Wait until what the variant names is hashed; giving up waiting is always possible."""
         if self._service.is_quick(variant):
@@ -199,7 +216,7 @@ class LocalEngine:
             try:
                 self._service.hash_files(variant)
             finally:  # whatever happened, the request goes on: verifying says what is wrong
-                _call(loop, lambda _none: done.set(), None)
+                in_loop(loop, done.set)
 
         # Not the loop's pool: a process that ends waits for those threads.
         threading.Thread(target=work, name="warmline-hash", daemon=True).start()
@@ -219,7 +236,7 @@ class LocalEngine:
             if not future.done():
                 future.set_exception(error)
 
-        cancel = begin(lambda result: _call(loop, succeed, result), lambda error: _call(loop, fail, error))
+        cancel = begin(lambda result: in_loop(loop, succeed, result), lambda error: in_loop(loop, fail, error))
         try:
             return await future
         except asyncio.CancelledError:
@@ -235,15 +252,7 @@ class _QueueReceiver:
         self.queue: asyncio.Queue[Sequence[Event] | WarmlineError] = asyncio.Queue()
 
     def receive(self, events: Sequence[Event]) -> None:
-        _call(self._loop, self.queue.put_nowait, events)
+        in_loop(self._loop, self.queue.put_nowait, events)
 
     def error(self, error: WarmlineError) -> None:
-        _call(self._loop, self.queue.put_nowait, error)
-
-
-def _call(loop: asyncio.AbstractEventLoop, function: object, argument: object) -> None:
-    try:
-        loop.call_soon_threadsafe(function, argument)  # type: ignore[arg-type]  # a function of one argument
-    except RuntimeError:
-        # The loop has closed: nobody is left to be told.
-        return
+        in_loop(self._loop, self.queue.put_nowait, error)

@@ -1,4 +1,4 @@
-"""Where the engine host's socket, locks and logs live: private to one user, one version and one store."""
+"""Where the engine host's sockets, locks and logs live: private to one user, one version and one store."""
 
 from __future__ import annotations
 
@@ -43,8 +43,13 @@ class HostPaths:
 
     @property
     def socket(self) -> Path:
-        """The Unix socket."""
+        """The Unix socket of gRPC."""
         return self.folder / f"{self.name}.sock"
+
+    @property
+    def stream(self) -> Path:
+        """The Unix socket of the streams of generations (`frames`); the host listens there before on the other one."""
+        return self.folder / f"{self.name}.stream"
 
     @property
     def lease(self) -> Path:
@@ -97,10 +102,10 @@ def host_paths(home: Path) -> HostPaths:
         warnings.simplefilter("ignore")
         folder = Path(given) if given else user_runtime_path("warmline", appauthor=False)
     paths = HostPaths(folder, home)
-    if not given and len(os.fsencode(paths.socket)) > _LONGEST_SOCKET:
+    if not given and _too_long(paths):
         user = os.getuid() if hasattr(os, "getuid") else 0
         paths = HostPaths(Path(tempfile.gettempdir()) / f"warmline-{user}", home)
-    if len(os.fsencode(paths.socket)) > _LONGEST_SOCKET:
+    if _too_long(paths):
         raise _folder_error(paths.folder, "its name is too long for a socket")
     try:
         paths.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -116,6 +121,10 @@ def host_paths(home: Path) -> HostPaths:
             except OSError as error:
                 raise _folder_error(paths.folder, str(error.strerror)) from None
     return paths
+
+
+def _too_long(paths: HostPaths) -> bool:
+    return any(len(os.fsencode(name)) > _LONGEST_SOCKET for name in (paths.socket, paths.stream))
 
 
 def _folder_error(folder: Path, why: str) -> BackendError:

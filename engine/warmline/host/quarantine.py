@@ -11,6 +11,7 @@ import contextlib
 import faulthandler
 import json
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Final, TextIO
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..digests import private_folder, short, write_atomically
+from ..digests import FileKey, key_of, private_folder, short, write_atomically
 from ..identity import Identity
 
 LIMIT: Final = 2
@@ -61,6 +62,7 @@ class CrashLedger:
         self._marker = folder / "running.json"
         self._trace = folder / "native.txt"
         self._noted: tuple[tuple[str, str], ...] = ()
+        self._known: tuple[FileKey | None, dict[str, _Record]] = None, {}
         self._file: TextIO | None = None
 
     def open(self) -> list[Suspect]:
@@ -86,7 +88,7 @@ class CrashLedger:
 
     def quarantined(self, digest: str) -> bool:
         """Tell whether this content is refused."""
-        record = self._read().get(digest)
+        record = self._counted().get(digest)
         return record is not None and record.crashes >= LIMIT
 
     def release(self, digest: str) -> bool:
@@ -127,6 +129,16 @@ class CrashLedger:
         with contextlib.suppress(OSError):
             self._marker.unlink()
         return [Suspect(digest, name, known[digest].crashes, known[digest].last) for digest, name in pairs]
+
+    def _counted(self) -> dict[str, _Record]:
+        """Return what `_read` does, read again if the file is another one: a release is another process's doing."""
+        try:
+            key = key_of(os.stat(self._counts))
+        except OSError:
+            return {}
+        if self._known[0] != key:
+            self._known = key, self._read()
+        return self._known[1]
 
     def _read(self) -> dict[str, _Record]:
         try:

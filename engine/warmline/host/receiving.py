@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 import threading
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ..errors import WarmlineError
+from ..errors import BackendError, WarmlineError
 from ..identity import Identity
 from ..verified import Verified
 from .wire import Delta, Done, Event, Outcome, Started
+
+_log = logging.getLogger(__name__)
 
 
 class Receiver(Protocol):
@@ -137,6 +143,24 @@ class EventSink:
     def pause(self) -> None:
         """See `generation.Sink`."""
         self._receiver.flush()
+
+
+def in_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> None:
+    """Call a function in a loop's thread, soon; from any thread. After the loop's end nobody is left to be told."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, *arguments)
+
+
+def unexpected(error: Exception) -> BackendError:
+    """Log an error that is nobody's typed one, and return the one to answer."""
+    name = type(error).__name__
+    # Where, not what: an exception's text may hold document text.
+    _log.error("a generation failed: %s\n%s", name, "".join(traceback.format_tb(error.__traceback__)))
+    return BackendError(
+        f"the engine failed with an unexpected {name}",
+        code="backend.internal",
+        remedy="Report this with the log; ask again",
+    )
 
 
 def why_cold(identity: Identity, before: Identity | None, *, empty: bool, evicted: bool) -> str | None:

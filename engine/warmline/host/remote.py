@@ -1,4 +1,4 @@
-"""The engine in a process of its own: started on demand, reached over gRPC, restarted when it dies."""
+"""The engine in a process of its own: started on demand, reached over its sockets, restarted when it dies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -16,10 +17,19 @@ import grpc
 
 from ..errors import BackendError, WarmlineError
 from ..variant import ResolvedVariant
-from .calls import CallEnded, ClientCall, too_large
+from .calls import CallEnded, ClientCall
 from .paths import HostPaths, host_paths
 from .process import ensure_running, info
-from .rpc import CHANNEL_OPTIONS, decoder, encode, error_from_details, many_answers, one_answer
+from .rpc import (
+    CHANNEL_OPTIONS,
+    decoder,
+    encode,
+    error_from_details,
+    many_answers,
+    one_answer,
+    stopping,
+    too_large,
+)
 from .wire import (
     ChatRequest,
     CompletionRequest,
@@ -49,6 +59,19 @@ _CLOSE_SECONDS: Final = 5.0
 M = TypeVar("M", bound=Message)
 
 
+@dataclass(eq=False, slots=True)
+class _Host:
+    """The ways to one host: gRPC, and the stream of generations as soon as there was one."""
+
+    channel: grpc.aio.Channel
+    call: ClientCall | None = None
+
+    async def close(self, seconds: float = 0.0) -> None:
+        """Let what runs end by itself for so long."""
+        call = self.call.close(seconds) if self.call is not None else asyncio.sleep(0)
+        await asyncio.gather(self.channel.close(seconds), call)
+
+
 class RemoteEngine:
     """`EngineClient` over the engine host of a store.
 
@@ -58,24 +81,19 @@ class RemoteEngine:
 
     def __init__(self, home: Path) -> None:
         self._paths: HostPaths = host_paths(home)
-        self._channel: grpc.aio.Channel | None = None
-        self._call: ClientCall | None = None
+        self._host: _Host | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
         self._starting = asyncio.Lock()
         self._starts: deque[float] = deque(maxlen=16)
 
-    async def complete(self, request: CompletionRequest) -> AsyncIterator[Event]:
+    def complete(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
         """See `EngineClient.complete`."""
-        async with contextlib.aclosing(self._events(request)) as events:
-            async for event in events:
-                yield event
+        return self._events(request)
 
-    async def chat(self, request: ChatRequest) -> AsyncIterator[Event]:
+    def chat(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
         """See `EngineClient.chat`."""
-        async with contextlib.aclosing(self._events(request)) as events:
-            async for event in events:
-                yield event
+        return self._events(request)
 
     async def prewarm(self, request: CompletionRequest) -> None:
         """See `EngineClient.prewarm`."""
@@ -111,9 +129,9 @@ class RemoteEngine:
         """See `EngineClient.watch`; a host that dies is told as state ``failed``, and its successor is watched."""
         read = decoder(EngineStatus)
         while True:
-            channel = await self._connected()
+            host = await self._found()
             with contextlib.suppress(grpc.aio.AioRpcError):
-                call = many_answers(channel, "Watch")(encode(StatusRequest(client=client)))
+                call = many_answers(host.channel, "Watch")(encode(StatusRequest(client=client)))
                 try:
                     async for data in call:
                         yield read(data)
@@ -122,7 +140,7 @@ class RemoteEngine:
                         raise
                 finally:
                     call.cancel()
-            self._let_go(channel)
+            self._let_go(host)
             yield EngineStatus(state=State.EMPTY)
             await self._until_there()
 
@@ -144,9 +162,9 @@ class RemoteEngine:
     async def close(self) -> None:
         """Close the connection; the host goes on for others and leaves when it is idle."""
         self._closed = True
-        channel, self._channel, self._call = self._channel, None, None
-        if channel is not None:
-            await channel.close()
+        host, self._host = self._host, None
+        if host is not None:
+            await host.close()
         for task in list(self._closing):
             task.cancel()
         await asyncio.gather(*self._closing, return_exceptions=True)
@@ -154,54 +172,67 @@ class RemoteEngine:
     async def _events(self, request: CompletionRequest | ChatRequest) -> AsyncGenerator[Event, None]:
         begun = again = False
         while True:
-            channel = await self._connected()
-            if self._call is None:
-                self._call = ClientCall(channel, partial(self._let_go, channel))
+            host = self._host or await self._found()
             try:
-                async with contextlib.aclosing(self._call.events(request)) as events:
+                call = host.call or await self._called(host)
+                async with contextlib.aclosing(call.events(request)) as events:
                     async for event in events:
                         begun = True
                         yield event
                 return
-            except CallEnded as end:
-                raise (_crashed() if end.cause is None else self._explained(end.cause, channel)) from None
+            except CallEnded:
+                raise _crashed() from None
             except BackendError as error:
                 if error.code != "backend.stopping" or begun or again:
                     raise
             # The host was about to leave and has begun nothing: the next one takes it.
             again = True
-            self._let_go(channel)
+            self._let_go(host)
 
-    def _let_go(self, channel: grpc.aio.Channel) -> None:
-        """Forget a channel whose host has left or died: what comes next looks for another one."""
-        if self._channel is channel:
-            self._channel = self._call = None
-            # With patience: what else runs over it ends by itself, and would be cancelled by a close at once.
-            task = asyncio.create_task(channel.close(_CLOSE_SECONDS))
+    async def _called(self, host: _Host) -> ClientCall:
+        """Return the host's stream of generations, connected by whoever asks first."""
+        async with self._starting:
+            if host.call is None:
+                try:
+                    call = await ClientCall.connect(self._paths.stream, partial(self._let_go, host))
+                except OSError:
+                    raise stopping() from None  # it has left since it was found
+                if self._host is not host:  # who let go of it meanwhile closed what was there then
+                    await call.close()
+                    raise stopping()
+                host.call = call
+            return host.call
+
+    def _let_go(self, host: _Host) -> None:
+        """Forget a host that has left or died: what comes next looks for another one."""
+        if self._host is host:
+            self._host = None
+            # With patience: what else runs there ends by itself, and would be cancelled by a close at once.
+            task = asyncio.create_task(host.close(_CLOSE_SECONDS))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
     async def _ask(self, method: str, request: Message, model: type[M]) -> M:
-        read: Callable[[bytes], M] = decoder(model)
-        channel = await self._connected()
+        read = decoder(model)
+        host = await self._found()
         try:
-            answer: Any = await one_answer(channel, method)(encode(request))
+            answer: Any = await one_answer(host.channel, method)(encode(request))
         except grpc.aio.AioRpcError as error:
-            raise self._explained(error, channel) from None
+            raise self._explained(error, host) from None
         except asyncio.CancelledError:
             if _is_cancelled():
                 raise
             raise _crashed() from None  # it is the call that was cancelled, with its channel
         return read(answer)
 
-    async def _connected(self) -> grpc.aio.Channel:
+    async def _found(self) -> _Host:
         async with self._starting:
-            if self._channel is None:
+            if self._host is None:
                 await self._pause()
                 await ensure_running(self._paths)
                 self._starts.append(time.monotonic())
-                self._channel = grpc.aio.insecure_channel(self._paths.address, options=CHANNEL_OPTIONS)
-            return self._channel
+                self._host = _Host(grpc.aio.insecure_channel(self._paths.address, options=CHANNEL_OPTIONS))
+            return self._host
 
     async def _pause(self) -> None:
         recent = [at for at in self._starts if time.monotonic() - at < _WINDOW_SECONDS]
@@ -209,13 +240,13 @@ class RemoteEngine:
         if beyond >= 0:
             await asyncio.sleep(min(_LONGEST_WAIT, _FIRST_WAIT * 2**beyond))
 
-    def _explained(self, error: grpc.aio.AioRpcError, channel: grpc.aio.Channel) -> WarmlineError:
+    def _explained(self, error: grpc.aio.AioRpcError, host: _Host) -> WarmlineError:
         typed = error_from_details(error.details())
         if typed is not None:
             return typed
         if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
             return too_large()
-        self._let_go(channel)
+        self._let_go(host)
         return _crashed()
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from ..errors import BackendError, WarmlineError
+from ..variant import ResolvedVariant
 from .wire import Message
 
 SERVICE: Final = "warmline.v1.Engine"
@@ -22,12 +23,19 @@ CHANNEL_OPTIONS: Final = (
 )
 _ERROR_CHARS: Final = 2000
 M = TypeVar("M", bound=Message)
+R = TypeVar("R", bound=Message, covariant=True)
 
 
-def encode(message: Message) -> bytes:
-    """Write a message as JSON; raises BackendError ``backend.message`` for text that is not Unicode."""
+def encode(message: Message, variant: int | None = None) -> bytes:
+    """Write a message as JSON, its request's variant as the number given, if there is one.
+
+    Raises
+    ------
+    BackendError
+        ``backend.message`` for text that is not Unicode.
+    """
     try:
-        return message.model_dump_json().encode()
+        return message.model_dump_json(context=variant).encode()
     except PydanticSerializationError:
         raise BackendError(
             "a name or text is not Unicode and cannot be sent to the engine",
@@ -36,12 +44,20 @@ def encode(message: Message) -> bytes:
         ) from None
 
 
-def decoder(model: type[M]) -> Callable[[bytes], M]:
-    """Return what reads a message of `model` back; raises BackendError ``backend.message``."""
+class Decode(Protocol[R]):
+    """Reads a message; raises BackendError ``backend.message``."""
 
-    def decode(data: bytes) -> M:
+    def __call__(self, data: bytes, variants: Mapping[int, ResolvedVariant] | None = None) -> R:
+        """Read a message, whose request's variant may be one of `variants` by its number."""
+        ...
+
+
+def decoder(model: type[M]) -> Decode[M]:
+    """Return what reads a message of `model` back."""
+
+    def decode(data: bytes, variants: Mapping[int, ResolvedVariant] | None = None) -> M:
         try:
-            return model.model_validate_json(data)
+            return model.model_validate_json(data, context=variants)
         except ValidationError as error:
             raise malformed(error) from None
 
@@ -58,6 +74,24 @@ def malformed(error: ValidationError) -> BackendError:
         field=field or None,
         remedy="End the engine, which is of another version: `warmline engine stop`; the next request starts it "
         "anew. If it stays, start this program again",
+    )
+
+
+def too_large() -> BackendError:
+    """Return the error for a request beyond `MAX_MESSAGE`."""
+    return BackendError(
+        "the request is larger than the engine takes",
+        code="backend.message_size",
+        remedy="Send less text",
+    )
+
+
+def stopping() -> BackendError:
+    """Return the error for what the engine did not begin, or could not end, because it is about to leave."""
+    return BackendError(
+        "the engine is about to leave",
+        code="backend.stopping",
+        remedy="Ask again: it is started anew when it is needed",
     )
 
 

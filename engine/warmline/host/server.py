@@ -1,4 +1,7 @@
-"""The engine host: an `EngineService` behind gRPC on a Unix socket, one for each user, version and store."""
+"""The engine host: an `EngineService` behind two Unix sockets, one for each user, version and store.
+
+Generations go over streams of their own (`hostcalls`), all else over gRPC.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ from filelock import FileLock, Timeout
 
 from .. import __version__
 from ..errors import BackendError, WarmlineError
-from .calls import GENERATE, HostCall
+from .hostcalls import HostCall
 from .local import LocalEngine
+from .outlet import Aside
 from .paths import HostPaths
 from .rpc import CHANNEL_OPTIONS, MAX_MESSAGE, SERVICE, decoder, encode, error_details
 from .wire import (
@@ -52,7 +56,7 @@ class EngineHost:
     Parameters
     ----------
     paths
-        Socket, lease and store.
+        Sockets, lease and store.
     engine
         What answers.
     idle_seconds
@@ -106,25 +110,34 @@ class EngineHost:
         self._idle_since = self._active_at = loop.time()
         server = grpc.aio.server(options=CHANNEL_OPTIONS)
         server.add_generic_rpc_handlers((self._handlers(),))
+        listener: asyncio.Server | None = None
+        aside = Aside()
         try:
-            with contextlib.suppress(FileNotFoundError):
-                self._paths.socket.unlink()  # of a host that was killed; the lease says that none lives
+            for socket in (self._paths.stream, self._paths.socket):
+                with contextlib.suppress(FileNotFoundError):
+                    socket.unlink()  # of a host that was killed; the lease says that none lives
             previous = os.umask(0o177)
             try:
+                # First: whoever finds the other socket may use this one.
+                listener = await loop.create_unix_server(lambda: self._call(aside), str(self._paths.stream))
                 server.add_insecure_port(self._paths.address)
                 await server.start()
             finally:
                 os.umask(previous)
-            self._paths.socket.chmod(0o600)
+            for socket in (self._paths.stream, self._paths.socket):
+                socket.chmod(0o600)
             self._paths.pid.write_text(f"{os.getpid()}\n")
             with self._endpoint():
                 await self._until_stopped()
         finally:
-            for call in self._calls:
+            if listener is not None:
+                listener.close()
+            for call in list(self._calls):
                 call.hang_up(_GRACE_SECONDS / 2)
-            await server.stop(_GRACE_SECONDS)
+            await asyncio.gather(server.stop(_GRACE_SECONDS), *(call.over() for call in self._calls))
             await self._engine.close()
-            for path in (self._paths.socket, self._paths.pid):
+            aside.close()
+            for path in (self._paths.stream, self._paths.socket, self._paths.pid):
                 with contextlib.suppress(FileNotFoundError):
                     path.unlink()
             lease.release()
@@ -161,37 +174,30 @@ class EngineHost:
             ):
                 return
 
-    @contextlib.contextmanager
-    def _in_use(self) -> Any:
+    def _begun(self) -> None:
+        self._requests += 1
         self._open += 1
+        self._active_at = asyncio.get_running_loop().time()
+
+    def _ended(self) -> None:
+        self._open -= 1
+        self._idle_since = asyncio.get_running_loop().time()
+
+    @contextlib.contextmanager
+    def _in_use(self) -> Iterator[None]:
+        self._begun()
         try:
             yield
         finally:
-            self._open -= 1
-            self._idle_since = asyncio.get_running_loop().time()
+            self._ended()
 
     # -- methods -------------------------------------------------------------------------------------------------
 
-    async def _generate(self, asks: AsyncIterator[bytes], _context: Context) -> AsyncIterator[bytes]:
-        call = HostCall(self._engine, self._generating)
-        self._calls.add(call)
-        try:
-            async with contextlib.aclosing(call.serve(asks)) as tells:
-                async for data in tells:
-                    yield data
-        finally:
-            self._calls.discard(call)
-
-    @contextlib.contextmanager
-    def _generating(self) -> Iterator[None]:
-        self._requests += 1
-        self._active_at = asyncio.get_running_loop().time()
-        with self._in_use():
-            yield
+    def _call(self, aside: Aside) -> HostCall:
+        return HostCall(self._engine, aside.call, self._calls, self._begun, self._ended)
 
     def _handlers(self) -> grpc.GenericRpcHandler:
         methods = {
-            GENERATE: grpc.stream_stream_rpc_method_handler(self._generate),
             "Watch": self._streaming(StatusRequest, lambda request: self._engine.watch(request.client)),
             "Describe": self._answering(VariantRequest, self._describe),
             "Load": self._answering(VariantRequest, self._load),
@@ -242,8 +248,6 @@ class EngineHost:
         decode = decoder(model)
 
         async def handle(data: bytes, context: Context) -> bytes:
-            self._requests += 1
-            self._active_at = asyncio.get_running_loop().time()
             with self._in_use():
                 try:
                     return encode(await method(decode(data)))
@@ -257,8 +261,6 @@ class EngineHost:
         decode = decoder(model)
 
         async def handle(data: bytes, context: Context) -> AsyncIterator[bytes]:
-            self._requests += 1
-            self._active_at = asyncio.get_running_loop().time()
             with self._in_use():
                 try:
                     async with contextlib.aclosing(method(decode(data))) as messages:  # type: ignore[type-var]

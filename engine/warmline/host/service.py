@@ -197,18 +197,19 @@ class EngineService:
 
     def metrics_text(self) -> str:
         """Return all metrics in Prometheus' text format."""
-        values = {
-            "queued": self._scheduler.queued,
-            "preemptions": self._scheduler.preemptions,
-            "contexts": len(self._pool),
-            "snapshots": len(self._pool.snapshots),
-            "snapshot_bytes": self._pool.snapshots.nbytes,
-            "bases": self._residents.n_bases,
-            "base_bytes": self._residents.base_bytes,
-            "resident_bytes": resident_bytes(),
-        }
-        self.metrics.gauges(values, dict(self._pool.counters))
-        return self.metrics.text()
+        with self._board.settling():
+            values = {
+                "queued": self._scheduler.queued,
+                "preemptions": self._scheduler.preemptions,
+                "contexts": len(self._pool),
+                "snapshots": len(self._pool.snapshots),
+                "snapshot_bytes": self._pool.snapshots.nbytes,
+                "bases": self._residents.n_bases,
+                "base_bytes": self._residents.base_bytes,
+                "resident_bytes": resident_bytes(),
+            }
+            self.metrics.gauges(values, dict(self._pool.counters))
+            return self.metrics.text()
 
     # -- status --------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from ..capacity import Capacity
 from ..variant import ResolvedVariant
+from .numbered import AskedVariant
 
 
 class Message(BaseModel):
@@ -69,7 +70,7 @@ class CompletionRequest(Message):
 
     client: str
     document: str
-    variant: ResolvedVariant
+    variant: AskedVariant
     prefix: Text
     suffix: Text = ""
     first_line: Annotated[int, Field(ge=0)] = 0
@@ -123,7 +124,7 @@ class ChatRequest(Message):
 
     client: str
     conversation: str
-    variant: ResolvedVariant
+    variant: AskedVariant
     messages: Annotated[tuple[ChatTurn, ...], Field(min_length=1)]
     max_tokens: Annotated[int, Field(ge=1, le=65536)] = 512
     json_schema: Annotated[str, Field(max_length=65536)] | None = None
@@ -256,9 +257,14 @@ Event = Annotated[Started | Delta | Done, Field(discriminator="kind")]
 
 
 class Ask(Message):
-    """What a client says on a call of many generations: begin number `number`, or, without a request, end it."""
+    """What a client says on its stream of generations: begin number `number`, or, without a request, end it.
+
+    A request holds its variant whole, and with `variant` a number, by which later ones may call it on this stream.
+    See `numbered`.
+    """
 
     number: Annotated[int, Field(ge=1)]
+    variant: Annotated[int, Field(ge=0)] = 0
     complete: CompletionRequest | None = None
     chat: ChatRequest | None = None
 
@@ -362,9 +368,13 @@ class EngineStatus(Message):
     error: ErrorInfo | None = None
 
 
+# How messages travel, which their schemas do not say: to be changed with that.
+_TRANSPORT: Final = "gRPC, and frames with four bytes of length for generations"
+
+
 @functools.cache
 def protocol() -> str:
-    """Return a short digest of all messages: two programs understand each other when theirs are equal."""
+    """Return a short digest of all messages and of how they travel: programs with the same understand each other."""
     models = sorted((model for model in Message.__subclasses__() if model.__module__ == __name__), key=str)
     _, schemas = models_json_schema([(model, "validation") for model in models])
-    return hashlib.sha256(json.dumps(schemas, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([_TRANSPORT, schemas], sort_keys=True).encode()).hexdigest()[:16]

@@ -179,45 +179,53 @@ class Work:
         steps = generate(session, model.piece, prompt, limits, verified.variant.profile.sampling, abort, sink)
         client = place[1]
         self._board.begins(client, active)
-        try:
-            while (result := _step(steps)) is None:
-                yield
-                if abort.is_set():
-                    continue  # it ends at its next step, for which nobody's KV need be moved
-                lost = self._pool.retake(identity, place)
-                if lost is not None:
-                    with contextlib.suppress(Aborted):  # the next step notices the abort itself
-                        session.prefill(lost, abort).run()
-                if self._board.state is not State.BUSY:
-                    self._board.begins(client, active)
-        finally:
-            self._pool.unpin(identity, place)
-            self._board.engine(State.READY)
-        kind, name = str(place[0]), verified.variant.name
-        seconds = once.elapsed_ms / 1000
-        self._metrics.ended(kind, name, seconds=seconds, predicted=result.predicted_tokens, outcome=result.outcome)
-        if sink.start is not None:
-            self._metrics.started(
-                kind,
-                name,
-                seconds=sink.start.ttft_ms / 1000,
-                prompt=sink.start.prompt_tokens,
-                reused=sink.start.reused_tokens,
-                reason=sink.start.reason,
-            )
-            self._board.last(
-                client,
-                LastRequest(
-                    reused_tokens=sink.start.reused_tokens,
-                    reused_estimated=sink.start.reused_estimated,
-                    prompt_tokens=sink.start.prompt_tokens,
-                    reason=sink.start.reason,
-                    ttft_ms=sink.start.ttft_ms,
-                    total_ms=once.elapsed_ms,
-                    outcome=result.outcome,
-                ),
-            )
-        once.done(result.outcome, result.text, result.predicted_tokens, sink.mean_probability)
+        with contextlib.ExitStack() as settled:
+            try:
+                while (result := _step(steps)) is None:
+                    yield
+                    if abort.is_set():
+                        continue  # it ends at its next step, for which nobody's KV need be moved
+                    lost = self._pool.retake(identity, place)
+                    if lost is not None:
+                        with contextlib.suppress(Aborted):  # the next step notices the abort itself
+                            session.prefill(lost, abort).run()
+                    if self._board.state is not State.BUSY:
+                        self._board.begins(client, active)
+                # The answer first: what has to be noted of it holds up only who asks for that.
+                settled.enter_context(self._board.settling())
+                once.done(result.outcome, result.text, result.predicted_tokens, sink.mean_probability)
+            finally:
+                self._pool.unpin(identity, place)
+                self._board.engine(State.READY)
+            self._note(str(place[0]), client, verified.variant.name, result, sink, once.elapsed_ms)
+
+    def _note(self, kind: str, client: str, variant: str, result: Result, sink: EventSink, total_ms: float) -> None:
+        """Count a generation that ended, and tell whoever watches."""
+        seconds = total_ms / 1000
+        self._metrics.ended(kind, variant, seconds=seconds, predicted=result.predicted_tokens, outcome=result.outcome)
+        start = sink.start
+        if start is None:
+            return
+        self._metrics.started(
+            kind,
+            variant,
+            seconds=start.ttft_ms / 1000,
+            prompt=start.prompt_tokens,
+            reused=start.reused_tokens,
+            reason=start.reason,
+        )
+        self._board.last(
+            client,
+            LastRequest(
+                reused_tokens=start.reused_tokens,
+                reused_estimated=start.reused_estimated,
+                prompt_tokens=start.prompt_tokens,
+                reason=start.reason,
+                ttft_ms=start.ttft_ms,
+                total_ms=total_ms,
+                outcome=result.outcome,
+            ),
+        )
 
 
 def _step(steps: Generator[None, None, Result]) -> Result | None:

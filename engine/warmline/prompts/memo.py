@@ -16,8 +16,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
+from cachetools import LRUCache
+
 _KEPT: Final = 16
-_LEAST: Final = 2048  # shorter texts are tokenised in well under a millisecond
+_LEAST: Final = 2048  # shorter texts are tokenised in some tenths of a millisecond
+_KEPT_SHORT: Final = 256  # and are asked for again: a short document's prompt, the blocks of a long one
 _BACK: Final = 384  # bytes before the first change at which the new split begins
 _STEP_IN: Final = 24  # tokens over which both splits must agree
 _CLEAR: Final = 64  # bytes before the first change that a pre-tokenizer's look-ahead may reach into
@@ -45,11 +48,15 @@ class TokenMemo:
         self._tokenize = tokenize
         self._piece = piece
         self._splits: OrderedDict[bytes, _Split] = OrderedDict()
+        self._short: LRUCache[str, tuple[int, ...]] = LRUCache(_KEPT_SHORT)
 
     def __call__(self, text: str) -> list[int]:
         """Return the tokens that `tokenize` gives for `text`."""
         if len(text) < _LEAST:
-            return self._tokenize(text)
+            short = self._short.get(text)
+            if short is None:
+                short = self._short[text] = tuple(self._tokenize(text))
+            return list(short)
         data = text.encode("utf-8", "replace")
         start = data[:_CLEAR]
         known = self._splits.get(start)

@@ -194,6 +194,34 @@ def test_a_list_tells_it_from_the_files(certificates: Certificates, variant: Res
     assert said(name="else") == "certified"
 
 
+def test_a_list_does_not_take_an_edited_one_for_none(certificates: Certificates, variant: ResolvedVariant) -> None:
+    digests = DigestCache()
+    path = certificates.put(sealed(variant, digests))
+    data = json.loads(path.read_text())
+    data["made_at"] = "2030-01-01T00:00:00+00:00"
+    path.write_text(json.dumps(data))
+    half = variant.adapters[0].model_copy(update={"scale": Decimal("0.5")})
+    assert str(certificates.listed(variant, digests)) == "void: its certificate cannot be read"
+    assert str(certificates.listed(variant.model_copy(update={"adapters": (half,)}), digests)) == "none"
+    for damage in ("{", "[" * 100_000, "[]"):
+        path.write_text(damage)
+        assert str(certificates.listed(variant, digests)) == "none"
+
+
+def test_a_list_reads_certificates_where_they_belong(certificates: Certificates, variant: ResolvedVariant) -> None:
+    """A copy under another name is none for `of` either; of two of one subject the newer counts."""
+    digests = DigestCache()
+    good = sealed(variant, digests)
+    path = certificates.put(good)
+    path.rename(certificates.path(other(bos="none").digest))
+    assert str(certificates.listed(variant, digests)) == "none"
+    certificates.put(good)
+    assert str(certificates.listed(variant, digests)) == "certified"
+    later = certificate_of(other(bos="none"), met=False)
+    certificates.put(later.model_copy(update={"subject": good.subject, "made_at": "2999-01-01", "seal": None}))
+    assert str(certificates.listed(variant, digests)).startswith("failed")
+
+
 def test_a_list_notices_a_changed_byte(certificates: Certificates, variant: ResolvedVariant) -> None:
     """Of the same size, and with its old time put back."""
     digests = DigestCache()

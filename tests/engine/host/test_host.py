@@ -262,3 +262,16 @@ def test_the_ledger_survives_damage(tmp_path: Path) -> None:
     assert ledger.open() == []
     assert ledger.suspects() == []
     ledger.close()
+
+
+def test_a_release_elsewhere_is_noticed(tmp_path: Path) -> None:
+    digest = "sha256:" + "ab" * 32
+    counts = {digest: {"crashes": 2, "name": "acme"}}
+    running, elsewhere = CrashLedger(tmp_path), CrashLedger(tmp_path)
+    assert not running.quarantined(digest)
+    (tmp_path / "counts.json").write_text(json.dumps(counts))
+    assert running.quarantined(digest)
+    assert elsewhere.release(digest)
+    assert not running.quarantined(digest)
+    (tmp_path / "counts.json").unlink()
+    assert not running.quarantined(digest)

@@ -444,6 +444,7 @@ def test_watchers_see_states_in_order(bench: Bench) -> None:
     stop = bench.service.watch(seen.append, "c")
     bench.complete(bench.variant())
     bench.complete(bench.variant(bench.a))
+    assert bench.service.status("c").state is State.READY  # it is told when all of the request is noted
     states = [status.state for status in seen]
     distinct = [state for index, state in enumerate(states) if index == 0 or states[index - 1] != state]
     assert distinct == [
@@ -467,6 +468,32 @@ def test_the_last_request_is_told(bench: Bench) -> None:
     assert last
     assert (last.reason, last.outcome, last.reused_tokens) == ("cold", "stop", 0)
     assert last.total_ms >= last.ttft_ms > 0
+
+
+def test_who_asks_when_the_answer_has_come_is_told_of_it(bench: Bench) -> None:
+    told: list[tuple[EngineStatus, str]] = []
+    asking: list[threading.Thread] = []
+
+    class Curious(Heard):
+        def receive(self, events: Sequence[Event]) -> None:
+            if isinstance(events[-1], Done):  # in the engine's thread, which has yet to note that the request ended
+                ask = threading.Thread(
+                    target=lambda: told.append((bench.service.status("c"), bench.service.metrics_text()))
+                )
+                asking.append(ask)
+                ask.start()
+                ask.join(0.05)
+            super().receive(events)
+
+    heard = Curious()
+    bench.service.complete(CompletionRequest(client="c", document="d", variant=bench.variant(), prefix="abc"), heard)
+    assert heard.over.wait(10)
+    asking[0].join(10)
+    (status, metrics), *_ = told
+    assert status.state is State.READY
+    assert status.last
+    assert status.last.outcome == "stop"
+    assert 'warmline_requests_total{kind="complete",outcome="stop"} 1.0' in metrics
 
 
 def test_a_long_document_is_cut_to_the_context_and_typing_keeps_the_kv(bench: Bench) -> None:

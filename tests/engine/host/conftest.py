@@ -1,0 +1,14 @@
+"""A runtime folder of a test's own, with a name short enough for sockets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path_factory.mktemp("r")
+    monkeypatch.setenv("WARMLINE_RUNTIME_DIR", str(folder))
+    return folder
