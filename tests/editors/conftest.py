@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Final
 
 import pytest
 import vscode_tools
+from bounded import run
 from vscode_server import Room
 from vscode_tools import Extension, Tools
 
@@ -56,5 +56,6 @@ def room(examples: Path, base_gguf: Path, tmp_path_factory: pytest.TempPathFacto
             "PATH": f"{_COMMANDS}{os.pathsep}{os.environ['PATH']}",
         }
         trust = [str(_COMMANDS / "warmline"), "trust", "add", "--workspace", "--yes"]
-        subprocess.run(trust, cwd=folder, env={**os.environ, **env}, check=True, timeout=120, capture_output=True)
+        ran = run(trust, seconds=120, cwd=folder, env={**os.environ, **env})
+        assert ran.status == 0, ran.said
         yield Room(folder, env)

@@ -5,23 +5,25 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import queue
 import re
+import signal
 import subprocess
-import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from bounded import ended_within, run, started
 from process_sweep import end_all_with
 from vscode_tools import Tools
 
 _BROWSER: Final = Path(__file__).parents[1] / "editors" / "vscode" / "browser"
 _READY: Final = re.compile(r"Extension host agent listening on (\d+)")
 _START_SECONDS: Final = 90.0
+_INSTALL_SECONDS: Final = 90.0
+_LEAVE_SECONDS: Final = 10.0
 # A person's own: they hold in a workspace that is not trusted, and from the first moment on.
 _SETTINGS: Final[dict[str, Any]] = {
     "files.autoSave": "off",
@@ -69,13 +71,15 @@ class VSCode:
         The workspace folder that it opens.
     env
         The environment of its extension hosts.
+    log
+        The file with what it says.
     """
 
     tools: Tools
     port: int
     folder: Path
     env: Mapping[str, str]
-    log: list[str] = field(default_factory=list)
+    log: Path
 
     @property
     def url(self) -> str:
@@ -91,15 +95,12 @@ class VSCode:
         command = [str(self.tools.node), str(_BROWSER / script), json.dumps(given), *arguments]
         mark = uuid.uuid4().hex
         env = {**self.env, "PLAYWRIGHT_MODULES": str(self.tools.modules), _MARK: mark}
-        with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            try:
-                out, err = process.communicate(timeout=seconds)
-            except subprocess.TimeoutExpired:
-                end_all_with(_MARK, mark)  # its browser too, which holds the pipes as well
-                out, err = process.communicate()
-                err += f"\nended after {seconds} s"
-        assert process.returncode == 0, f"{script}:\n{out[-4000:]}\n{err[-6000:]}\n{''.join(self.log[-5:])}"
-        return json.loads(out.strip().rpartition("\n")[2] or "null")
+        try:
+            ran = run(command, seconds=seconds, env=env)
+        finally:
+            end_all_with(_MARK, mark)  # its browser too, which is in a group of its own
+        assert ran.status == 0, f"{script}: {ran.status}\n{ran.said}\n{self.log.read_text('utf-8', 'replace')[-2000:]}"
+        return json.loads(ran.out.strip().rpartition("\n")[2] or "null")
 
     def inside(self, extension: Path, tests: Path, result: Path, *, seconds: float) -> Any:
         """Run a test module in the extension host, with an unpacked extension; return what it wrote to `result`."""
@@ -154,48 +155,34 @@ def serving(
         command.append("--disable-workspace-trust")
     if inside:
         command.append("--enable-smoke-test-driver")
-    process = subprocess.Popen(
-        command,
-        env=everything,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    lines: list[str] = []
+    log = room / "server.log"
     try:
-        yield VSCode(tools, _port(process, lines), folder, everything, lines)
+        with log.open("wb") as out, started(command, out=out, err=out, env=everything) as process:
+            try:
+                yield VSCode(tools, _port(process, log), folder, everything, log)
+            finally:
+                os.kill(process.pid, signal.SIGTERM)
+                ended_within(process, _LEAVE_SECONDS)
     finally:
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(10)
         # Terminals, extension hosts and engines may outlive it by seconds.
         end_all_with("VSCODE_AGENT_FOLDER", everything["VSCODE_AGENT_FOLDER"])
-        process.wait(10)
 
 
 def install_vsix(tools: Tools, where: list[str], vsix: Path, env: Mapping[str, str]) -> str:
     """Install a VSIX as a person does on the command line; return what was said."""
     command = [str(tools.node), str(tools.vscode), *where, "--install-extension", str(vsix), "--force"]
-    done = subprocess.run(command, env=dict(env), capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    ran = run(command, seconds=_INSTALL_SECONDS, env=env)
+    assert ran.status == 0, ran.said
+    return ran.out
 
 
-def _port(process: subprocess.Popen[str], lines: list[str]) -> int:
-    """Read on until the server says where it listens; what it says later goes to `lines` too."""
-    found: queue.Queue[int] = queue.Queue()
-
-    def read() -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line)
-            if match := _READY.search(line):
-                found.put(int(match[1]))
-
-    threading.Thread(target=read, daemon=True).start()
-    end = time.monotonic() + _START_SECONDS
-    while process.poll() is None and time.monotonic() < end:
-        with contextlib.suppress(queue.Empty):
-            return found.get(timeout=0.2)
-    raise AssertionError("VS Code does not start:\n" + "".join(lines))
+def _port(process: subprocess.Popen[bytes], log: Path) -> int:
+    """Wait until the server says where it listens."""
+    until = time.monotonic() + _START_SECONDS
+    while time.monotonic() < until:
+        over = ended_within(process, 0.1)
+        if match := _READY.search(log.read_text("utf-8", "replace")):
+            return int(match[1])
+        if over:
+            break
+    raise AssertionError(f"VS Code does not start:\n{log.read_text('utf-8', 'replace')}")

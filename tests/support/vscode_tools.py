@@ -11,13 +11,13 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from bounded import run
 from platformdirs import user_cache_path
 
 NODE: Final = "node@24.21.0"  # code-server 4.139 starts with none older
@@ -25,8 +25,11 @@ CODE_SERVER: Final = "code-server@4.139.1"  # VS Code 1.139
 WATCHER: Final = "@parcel/watcher-linux-x64-glibc@2.5.6"
 PLAYWRIGHT: Final = "playwright-core@1.65.1"
 _BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
-_QUIET: Final = ("--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error")
-_SECONDS: Final = 240
+# A registry that does not answer is given up on, and not asked for minutes.
+_PATIENT: Final = ("--fetch-retries=2", "--fetch-timeout=30000")
+_QUIET: Final = ("--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error", *_PATIENT)
+_SECONDS: Final = 150.0
+_LOCK_SECONDS: Final = 280.0  # while another worker installs or builds the same
 _KEPT_SECONDS: Final = 3600  # a build of other sources, and no test at work with it
 REPO: Final = Path(__file__).resolve().parents[2]
 SOURCES: Final = REPO / "editors" / "vscode"
@@ -109,8 +112,8 @@ def build(tools: Tools) -> Extension:
 
     Raises
     ------
-    subprocess.CalledProcessError
-        It does not build; its compiler's words are in the test's output.
+    AssertionError
+        It does not build; with its compiler's words.
     """
     manifest = json.loads((SOURCES / "package.json").read_text("utf-8"))
     wanted = json.dumps([manifest.get("dependencies", {}), manifest["devDependencies"]], sort_keys=True)
@@ -197,7 +200,8 @@ def _install(npm: str, folder: Path, *what: str, path: str | None = None) -> Non
 
 def _run(command: list[str], folder: Path, *, path: str | None = None) -> None:
     env = os.environ | ({"PATH": path} if path else {})
-    subprocess.run(command, cwd=folder, env=env, check=True, timeout=_SECONDS, stdin=subprocess.DEVNULL)
+    ran = run(command, seconds=_SECONDS, cwd=folder, env=env)
+    assert ran.status == 0, f"{command}: {ran.status}\n{ran.said}"
 
 
 @contextlib.contextmanager
@@ -215,5 +219,11 @@ def _once(folder: Path, wanted: str) -> Iterator[bool]:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        until = time.monotonic() + _LOCK_SECONDS
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            assert time.monotonic() < until, f"{folder} is locked for {_LOCK_SECONDS} s"
+            time.sleep(0.2)
         yield

@@ -1,4 +1,5 @@
 // Bundles the extension into dist/extension.js and the pages of its views beside it; `--production` makes them small.
+// The language client is a bundle of its own, which is loaded once the extension has been activated.
 import { build } from "esbuild";
 
 const production = process.argv.includes("--production");
@@ -6,12 +7,13 @@ const both = { bundle: true, minify: production, sourcemap: !production, logLeve
 
 await build({
   ...both,
-  entryPoints: ["src/extension.ts"],
-  outfile: "dist/extension.js",
+  entryPoints: { extension: "src/extension.ts", "server/client": "src/server/client.ts" },
+  outdir: "dist",
   platform: "node",
   format: "cjs",
   target: "node20",
-  external: ["vscode"],
+  external: ["vscode", "./server/client.js"],
+  supported: { "dynamic-import": false }, // `require`, which VS Code sees to
 });
 await build({
   ...both,

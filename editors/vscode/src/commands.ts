@@ -1,6 +1,8 @@
 /** The extension's own commands; the server's are registered by the language client. */
-import { commands, Uri, window, type ExtensionContext } from "vscode";
+import { homedir } from "node:os";
+import { commands, Uri, window, workspace, type ExtensionContext } from "vscode";
 import { guarded } from "./server/middleware";
+import type { Target } from "./server/recipe";
 import type { Supervisor } from "./server/supervisor";
 import { inTerminal } from "./server/terminal";
 import { mend } from "./server/troubles";
@@ -14,7 +16,7 @@ interface Parts {
   session: Supervisor;
   pauses: Pauses;
   switcher: Switcher;
-  ownVenv: string;
+  target: Target;
 }
 
 /** What each command about suggestions is in VS Code. */
@@ -36,7 +38,7 @@ export function registerCommands(context: ExtensionContext, parts: Parts): void 
     showStatus: showReport,
     doctor: () => runDoctor(session),
     showLog: () => session.log.show(),
-    mend: () => mend(session, parts.ownVenv),
+    mend: () => mend(session, parts.target),
     restart: () => session.restart(),
   };
   const pause = (scope: Scope) => () => pauses.pause(scope, window.activeTextEditor?.document);
@@ -66,7 +68,8 @@ async function runDoctor(session: Supervisor): Promise<void> {
   if (server.kind !== "running") {
     throw new NotRunning();
   }
-  await inTerminal("Doctor", server.path, ["doctor"]);
+  const folder = workspace.workspaceFolders?.find(({ uri }) => uri.scheme === "file");
+  await inTerminal("Doctor", server.path, ["doctor"], folder?.uri.fsPath ?? homedir());
 }
 
 function atHand(): Uri | undefined {

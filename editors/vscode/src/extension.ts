@@ -5,9 +5,9 @@ import { registerChat } from "./chat/register";
 import { registerCommands } from "./commands";
 import { registerFocus } from "./focus";
 import { registerPerformance } from "./performance/register";
-import { makeClient } from "./server/client";
 import { findServer } from "./server/find";
 import { makeMiddleware } from "./server/middleware";
+import { requirementOf } from "./server/recipe";
 import { Supervisor } from "./server/supervisor";
 import { registerTroubles } from "./server/troubles";
 import { StatusBar } from "./status/bar";
@@ -33,6 +33,7 @@ let session: Supervisor | undefined;
 export function activate(context: ExtensionContext): Warmline {
   const log = window.createOutputChannel("Warmline", { log: true });
   const ownVenv = path.join(context.globalStorageUri.fsPath, "venv");
+  const target = { venv: ownVenv, requirement: requirementOf(String(context.extension.packageJSON.version)) };
   const pauses = new Pauses(context.workspaceState);
   const suggestions = new Suggestions((document) => pauses.of(document) !== undefined);
   const supervisor = new Supervisor({
@@ -45,15 +46,18 @@ export function activate(context: ExtensionContext): Warmline {
         searchPath: process.env.PATH ?? "",
         windows: process.platform === "win32",
       }),
-    makeClient: (command, onClosed) => makeClient({ path: command, log, middleware, onClosed }),
+    makeClient: async (command, onClosed) => {
+      const { makeClient } = await import("./server/client.js");
+      return makeClient({ path: command, log, middleware, onClosed });
+    },
   });
   session = supervisor;
   const switcher = new Switcher(supervisor);
   const bar = new StatusBar(supervisor, pauses, "warmline.menu");
   const middleware = makeMiddleware(suggestions, bar, switcher);
   context.subscriptions.push(log, pauses, suggestions, bar, registerReport(supervisor), registerFocus(supervisor));
-  registerTroubles(context, supervisor, ownVenv);
-  registerCommands(context, { session: supervisor, pauses, switcher, ownVenv });
+  registerTroubles(context, supervisor, target);
+  registerCommands(context, { session: supervisor, pauses, switcher, target });
   const tree = registerVariants(context, supervisor, switcher);
   registerChat(context, supervisor);
   registerPerformance(context, supervisor);

@@ -38,6 +38,8 @@ export interface LastReport {
   ttft_ms: number;
   total_ms: number;
   warmth: string;
+  /** Other documents of which text went along, by their paths; with `(declarations)` where it was what they declare. */
+  sources: string[];
 }
 
 export interface ErrorInfo {

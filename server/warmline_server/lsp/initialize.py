@@ -111,6 +111,14 @@ class Client:
         """Whether it is Neovim, which does some things otherwise than its capabilities say."""
         return self.name == _NEOVIM
 
+    @property
+    def asks_again(self) -> bool:
+        """Whether it asks a second time for candidates of which the first answer to an explicit request had only one.
+
+        VS Code takes that answer for all that there is, until something changes.
+        """
+        return self.is_neovim
+
     def line_end_for(self, eol: str) -> str:
         r"""Give the line end that inserted text should have in a document whose own is `eol`.
 

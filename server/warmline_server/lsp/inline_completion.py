@@ -30,7 +30,8 @@ async def inline_completion(
         return None
     automatic = params.context.trigger_kind == types.InlineCompletionTriggerKind.Automatic
     at = cursor
-    return [item(at, each.text) for each in await suggest(ls.session, at, automatic=automatic)] or None
+    suggested = await suggest(ls.session, at, automatic=automatic, once=not ls.session.client.asks_again)
+    return [item(at, each.text) for each in suggested] or None
 
 
 def item(cursor: Cursor, text: str) -> types.InlineCompletionItem:

@@ -38,7 +38,10 @@ _DOCUMENTS: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, and what goes to the model along with it; `sources` says of what documents the `context` is."""
+    """A question, and what goes to the model along with it.
+
+    `sources` says of what documents the `context` is; `once` that whoever asks does not ask again for more candidates.
+    """
 
     question: Question
     language: str
@@ -46,6 +49,7 @@ class Asked:
     context: tuple[str, ...]
     header: str
     sources: tuple[str, ...]
+    once: bool = False
 
     @property
     def about(self) -> dict[str, Any]:
@@ -104,7 +108,9 @@ class Suggesting:
         """What the person set."""
         return self._session.settings.suggest
 
-    def ask_about(self, cursor: Cursor, place: Place, variant: ResolvedVariant, *, explicit: bool) -> Asked:
+    def ask_about(
+        self, cursor: Cursor, place: Place, variant: ResolvedVariant, *, explicit: bool, once: bool = False
+    ) -> Asked:
         """Put a question about a cursor."""
         snapshot, settings = cursor.snapshot, self.settings
         view = window(cursor.lines, cursor.line, cursor.column)
@@ -118,7 +124,7 @@ class Suggesting:
         # Alone a name above the text helps no model that was not trained for it; after other texts it ends them.
         named = header(path, snapshot.language_id) if path and beside else ""
         sources = tuple(_source(place, each) for each in beside)
-        return Asked(question, snapshot.language_id, path, tuple(each.text for each in beside), named, sources)
+        return Asked(question, snapshot.language_id, path, tuple(each.text for each in beside), named, sources, once)
 
     def is_latest(self, question: Question) -> bool:
         """Tell whether no other question about its document has come since."""

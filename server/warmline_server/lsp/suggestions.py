@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _FURTHER_MS: Final = 1000
 # Seconds after the first candidate at which those there are, are shown; asking again gives the others too.
 _PATIENCE: Final = 0.3
+# The same where nobody asks again: longer than all others take within their time, unless the engine has more to do.
+_ALL_PATIENCE: Final = 4.0
 _GIVEN_UP: Final = (completion.SUPERSEDED, completion.CANCELLED)
 
 
@@ -66,7 +68,7 @@ class Decoded:
         return Answer(tuple(texts), self.completions[0].reason)
 
 
-async def suggest(session: Session, cursor: Cursor, *, automatic: bool) -> list[Suggested]:
+async def suggest(session: Session, cursor: Cursor, *, automatic: bool, once: bool = False) -> list[Suggested]:
     """Complete at a cursor.
 
     Never raises but for cancellation: an error goes to the status and the diagnostics, since editors log or show each
@@ -76,6 +78,8 @@ async def suggest(session: Session, cursor: Cursor, *, automatic: bool) -> list[
     ----------
     automatic
         The editor asked by itself, so that silence is better than a suggestion that gets in the way.
+    once
+        The editor does not ask again, so that the first answer has to be all of it.
     """
     snapshot, suggesting = cursor.snapshot, session.suggesting
     uri = snapshot.uri
@@ -93,7 +97,7 @@ async def suggest(session: Session, cursor: Cursor, *, automatic: bool) -> list[
     variant: ResolvedVariant | None = None
     try:
         variant = session.variants.resolve(place)
-        asked = suggesting.ask_about(cursor, place, variant, explicit=not automatic)
+        asked = suggesting.ask_about(cursor, place, variant, explicit=not automatic, once=once)
         suggesting.latest[uri] = asked.question
         found: tuple[IdentityDigest | None, Answer] | None = await _kept(session, asked.question)
         decoded = None
@@ -248,15 +252,21 @@ async def _decode(session: Session, asked: Asked, generation: Generation, *, aut
         return decoded
     _keep(session, replace(decoded, question=replace(question, most=1)))
     if question.most > 1:
-        decoded = await _further(session, engine, decoded, generation, how)
+        patience = _ALL_PATIENCE if asked.once else _PATIENCE
+        decoded = await _further(session, engine, decoded, generation, patience, how)
         _keep(session, decoded)
     return decoded
 
 
 async def _further(
-    session: Session, engine: EngineClient, decoded: Decoded, generation: Generation, how: dict[str, Any]
+    session: Session,
+    engine: EngineClient,
+    decoded: Decoded,
+    generation: Generation,
+    patience: float,
+    how: dict[str, Any],
 ) -> Decoded:
-    """Decode the other candidates; once `_PATIENCE` is over, who waits gets what there is as soon as that is a text."""
+    """Decode the other candidates; once `patience` is over, who waits gets what there is as soon as that is a text."""
     question = decoded.question
     late = shown = False
 
@@ -268,7 +278,7 @@ async def _further(
             shown = True
             session.requests.answer(question.document, decoded)
 
-    timer = asyncio.get_running_loop().call_later(_PATIENCE, show)
+    timer = asyncio.get_running_loop().call_later(patience, show)
     try:
         for number in range(1, question.most):
             how |= {"candidate": number, "max_predict_ms": _FURTHER_MS}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from neovim_binary import find_neovim
+from process_sweep import end_one_with
 
 HERE: Final = Path(__file__).resolve().parent
 REPO: Final = HERE.parents[2]
@@ -185,10 +186,9 @@ class Neovim:
             self.process.wait(5)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait()
+            self.process.wait(10)
         for pid in self.server_pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
+            end_one_with(pid, "XDG_STATE_HOME", self._env["XDG_STATE_HOME"], signal.SIGTERM)
 
     def _log_lines(self) -> list[str]:
         text = self.log.read_text() if self.log.exists() else ""

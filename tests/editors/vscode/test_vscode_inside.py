@@ -13,7 +13,7 @@ from vscode_tools import Extension, Tools
 pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(600)]
 
 _INSIDE: Final = Path(__file__).parent / "inside"
-_SECONDS: Final = 420.0
+_SECONDS: Final = 240.0
 _NAMES: Final = [
     name
     for path in sorted(_INSIDE.glob("*.js"))

@@ -12,7 +12,7 @@ from vscode_tools import Extension, Tools
 
 pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(600)]
 
-_SECONDS = 270.0
+_SECONDS = 240.0
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +28,10 @@ def test_from_the_first_key_to_a_broken_variant(vscode: VSCode, pictures: Path) 
     vscode.drive("story.mjs", seconds=_SECONDS, pictures=str(pictures))
 
 
-def test_two_windows_on_one_workspace(vscode: VSCode, pictures: Path) -> None:
-    vscode.drive("two_windows.mjs", seconds=_SECONDS, pictures=str(pictures))
-
-
-def test_activation_is_measured(vscode: VSCode, pictures: Path, record_property: Callable[[str, object], None]) -> None:
-    # By VS Code's own clock, without the server, which starts afterwards. Reported, not asserted: machines differ.
-    measured = vscode.drive("activation.mjs", seconds=_SECONDS, pictures=str(pictures))
-    record_property("activation_ms", measured["milliseconds"])
-    (pictures / "activation.json").write_text(json.dumps(measured))
+def test_two_windows_on_one_workspace(
+    vscode: VSCode, pictures: Path, record_property: Callable[[str, object], None]
+) -> None:
+    milliseconds = vscode.drive("two_windows.mjs", seconds=_SECONDS, pictures=str(pictures))
+    # What activation takes is reported, not asserted: machines differ. `measure_activation.py` has more of it.
+    record_property("activation_ms", milliseconds)
+    (pictures / "activation.json").write_text(json.dumps(milliseconds), "utf-8")

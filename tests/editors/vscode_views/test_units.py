@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Final
 
 import pytest
+from bounded import run
 from vscode_tools import Extension, Tools
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -29,10 +29,11 @@ def lines(tools: Tools, extension: Extension, tmp_path_factory: pytest.TempPathF
     env = {**os.environ, "NODE_PATH": str(modules), "PATH": f"{tools.node.parent}{os.pathsep}{os.environ['PATH']}"}
     bundle = [str(modules / ".bin" / "esbuild"), *map(str, sorted(_UNITS.glob("*.ts"))), f"--outdir={folder}"]
     bundle += ["--bundle", "--platform=node", "--format=cjs", "--log-level=warning"]
-    subprocess.run(bundle, env=env, check=True, timeout=60)
+    bundled = run(bundle, seconds=60, env=env)
+    assert bundled.status == 0, bundled.said
     command = [str(tools.node), "--test", "--test-reporter=tap", *map(str, sorted(folder.glob("*.js")))]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
-    said = re.split(r"^\s*(not ok|ok) \d+ - (.*)$", done.stdout, flags=re.M)
+    done = run(command, seconds=100, env=env)
+    said = re.split(r"^\s*(not ok|ok) \d+ - (.*)$", done.out, flags=re.M)
     return {name: f"{outcome}{more}" for outcome, name, more in zip(said[1::3], said[2::3], said[3::3], strict=True)}
 
 

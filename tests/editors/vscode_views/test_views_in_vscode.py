@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(600)]
 
 _HERE: Final = Path(__file__).parent
 _BROWSER: Final = _HERE / "browser"
-_SECONDS: Final = 270.0
+_SECONDS: Final = 240.0
 
 
 @pytest.fixture(autouse=True)
@@ -54,4 +54,5 @@ def test_hostile_text_stays_text_and_failures_are_said(
     variant.write_text(json.dumps(json.loads(variant.read_text("utf-8")) | {"profile": reasoning}), "utf-8")
     env = room.env | {"WARMLINE_TEST_PIDS": str(pids)}
     with serving(tools, tmp_path / "vscode", room.folder, env, vsix=extension.vsix) as vscode:
-        vscode.drive(str(_BROWSER / "hostile.mjs"), seconds=_SECONDS, pictures=str(pictures), pids=str(pids))
+        own = {"pids": str(pids), "command": str(command)}
+        vscode.drive(str(_BROWSER / "hostile.mjs"), seconds=_SECONDS, pictures=str(pictures), **own)

@@ -13,8 +13,10 @@ from typist import Steps, Typist, settle
 from warmline.host.wire import CompletionRequest, Event, Outcome
 from warmline_server.lsp import speculating, suggestions
 from warmline_server.lsp.accepted import accepted
+from warmline_server.lsp.initialize import Client
 
 Make = Callable[..., Room]
+ASKS_AGAIN = Client(name="Neovim")
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +54,7 @@ async def test_of_keys_in_a_row_only_the_last_reaches_a_slow_model(room: Make) -
     for key in "abcdef":
         person.type(key)
         asked.append(person.ask(automatic=True))
-        await asyncio.sleep(0.01)
+        await settle()
     found = await asyncio.gather(*asked)
     assert [answer is None for answer in found] == [True] * 5 + [False]
     assert [request.prefix for request in one.engine.requests] == ["x = abcdef"]
@@ -158,7 +160,7 @@ async def test_who_asks_does_not_wait_for_slow_others_and_gets_all_when_asking_a
     room: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(suggestions, "_PATIENCE", 0.02)
-    one = room("1", suggest={"candidates": 3})
+    one = room("1", client=ASKS_AGAIN, suggest={"candidates": 3})
     answers(one, "1", "2", "3")
     one.engine.gate = steps = Steps()
     person = Typist(one, "x = ")
@@ -173,6 +175,33 @@ async def test_who_asks_does_not_wait_for_slow_others_and_gets_all_when_asking_a
     assert [person.shown(item) for item in await again] == ["1", "2", "3"]
     assert [person.shown(item) for item in await person.ask()] == ["1", "2", "3"]
     assert [request.candidate for request in one.engine.requests] == [0, 1, 2]
+
+
+async def test_an_editor_that_does_not_ask_again_gets_all_at_once(room: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suggestions, "_PATIENCE", 0.01)
+    one = room("1", client=Client(name="Visual Studio Code"), suggest={"candidates": 3})
+    answers(one, "1", "2", "3")
+    one.engine.gate = steps = Steps()
+    person = Typist(one, "x = ")
+    asked = person.ask()
+    steps.let(4)  # two of three
+    await asyncio.sleep(0.03)
+    assert not asked.done()
+    steps.let(2)
+    assert [person.shown(item) for item in await asyncio.wait_for(asked, 5)] == ["1", "2", "3"]
+
+
+async def test_no_editor_waits_without_end_for_an_engine_that_has_other_things_to_do(
+    room: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suggestions, "_ALL_PATIENCE", 0.02)
+    one = room("1", suggest={"candidates": 3})
+    answers(one, "1", "2", "3")
+    one.engine.gate = steps = Steps()
+    person = Typist(one, "x = ")
+    asked = person.ask()
+    steps.let(3)
+    assert [person.shown(item) for item in await asyncio.wait_for(asked, 5)] == ["1"]
 
 
 async def test_others_that_come_in_time_are_waited_for(room: Make) -> None:
@@ -192,7 +221,7 @@ async def test_without_a_text_of_the_first_the_next_one_is_waited_for(
     room: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(suggestions, "_PATIENCE", 0.01)
-    one = room("1", suggest={"candidates": 3})
+    one = room("1", client=ASKS_AGAIN, suggest={"candidates": 3})
     answers(one, "\n\n", "2", "3")
     one.engine.gate = steps = Steps()
     person = Typist(one, "x = ")

@@ -1,14 +1,15 @@
 /** The workspace's conversation: asks, follows what streams, keeps what was said. */
 import { randomUUID } from "node:crypto";
-import { CancellationTokenSource, EventEmitter, Uri, workspace, type Memento } from "vscode";
+import { CancellationTokenSource, EventEmitter, Uri, workspace } from "vscode";
 import type { ChatAnswer, StreamPiece } from "../protocol";
 import type { Session } from "../session";
 import { rangeOf } from "./attachments";
 import { label, type Chip } from "./chips";
 import { faultOf, ServerGone } from "./fault";
+import type { Kept } from "./kept";
 import { grow, Log, type Exchange, type State, type Target } from "./log";
 
-const KEY = "warmline.chat";
+const SAVE_MS = 1000; // so much of an answer may be lost that is written when the window ends
 const MOST_TARGET = 20_000; // characters of a selection that are kept, to find it again
 const ENDS: Readonly<Record<string, State>> = { stop: "done", length: "cut", deadline: "cut" };
 
@@ -19,16 +20,20 @@ export type ChatEvent =
   | { cleared: true };
 
 export class Chat {
-  readonly log: Log;
+  private known: Log | undefined;
+  private saving: NodeJS.Timeout | undefined;
   private readonly events = new EventEmitter<ChatEvent>();
   readonly onEvent = this.events.event;
   private running: CancellationTokenSource | undefined;
 
   constructor(
     private readonly session: Session,
-    private readonly memento: Memento,
-  ) {
-    this.log = Log.from(memento.get(KEY), randomUUID());
+    private readonly kept: Kept,
+  ) {}
+
+  /** Read when it is first looked at. */
+  get log(): Log {
+    return (this.known ??= Log.from(this.kept.read(), randomUUID()));
   }
 
   get busy(): boolean {
@@ -44,8 +49,8 @@ export class Chat {
     const history = this.log.history();
     const { conversation } = this.log;
     const exchange = this.log.begin(question, chips.map(label), await targetOf(chips));
+    this.save();
     this.tell({ exchange });
-    await this.save();
     const attached = chips.map(({ uri, span }) => ({ uri, range: span }));
     try {
       const answering = this.session.stream<ChatAnswer>(
@@ -61,8 +66,8 @@ export class Chat {
       running.dispose();
       this.running = undefined;
     }
+    this.save(); // first: whoever sees the answer whole may close the window
     this.tell({ exchange });
-    await this.save();
   }
 
   /** Stops the answer that is being written, at the server too. */
@@ -70,11 +75,11 @@ export class Chat {
     this.running?.cancel();
   }
 
-  async clear(): Promise<void> {
+  clear(): void {
     this.stop();
     this.log.clear(randomUUID());
+    this.save();
     this.events.fire({ cleared: true });
-    await this.save();
   }
 
   private took(exchange: Exchange, piece: StreamPiece): void {
@@ -84,6 +89,7 @@ export class Chat {
       this.tell({ exchange });
     } else {
       grow(exchange, piece);
+      this.saving ??= setTimeout(() => this.save(), SAVE_MS);
       this.tell({ exchange, part: piece.kind, text: piece.text });
     }
   }
@@ -121,8 +127,14 @@ export class Chat {
     }
   }
 
-  private async save(): Promise<void> {
-    await this.memento.update(KEY, this.log.toJSON());
+  private save(): void {
+    clearTimeout(this.saving);
+    this.saving = undefined;
+    try {
+      this.kept.write(this.log.toJSON());
+    } catch (error) {
+      this.session.log.warn(`the conversation is not kept: ${String(error)}`);
+    }
   }
 }
 

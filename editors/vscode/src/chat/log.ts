@@ -141,7 +141,7 @@ export class Log {
 }
 
 const sizeOf = (each: Exchange): number =>
-  each.question.length + each.answer.length + (each.thought?.length ?? 0);
+  each.question.length + each.answer.length + (each.thought?.length ?? 0) + (each.target?.text.length ?? 0);
 
 function isExchange(value: unknown): value is Exchange {
   const one = value as Partial<Exchange> | null;

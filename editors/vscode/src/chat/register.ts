@@ -5,6 +5,7 @@ import type { Session } from "../session";
 import { Attachments } from "./attachments";
 import { editorAtHand } from "./blocks";
 import { Chat } from "./chat";
+import { Kept } from "./kept";
 import { Previews } from "./preview";
 import { editSelection, fixSelection } from "./rewrite";
 import { ChatView } from "./view";
@@ -12,7 +13,7 @@ import { ChatView } from "./view";
 const EXPLAIN = "Explain what this code does, briefly.";
 
 export function registerChat(context: ExtensionContext, session: Session): void {
-  const chat = new Chat(session, context.workspaceState);
+  const chat = new Chat(session, new Kept((context.storageUri ?? context.globalStorageUri).fsPath));
   const attachments = new Attachments();
   const previews = new Previews();
   const view = new ChatView(context, session, chat, attachments, previews);

@@ -1,16 +1,21 @@
-/** Makes the language client for one run of the server. */
+/** Makes the language client for one run of the server; loaded after the extension's begin, for it is most of the code. */
 import { homedir } from "node:os";
-import { workspace, type LogOutputChannel } from "vscode";
+import { workspace, type CancellationToken, type Disposable, type LogOutputChannel } from "vscode";
 import {
   CloseAction,
   ErrorAction,
+  ExecuteCommandRequest,
   LanguageClient,
+  ProgressType,
   RevealOutputChannelOn,
   type LanguageClientOptions,
   type Middleware,
   type ServerOptions,
 } from "vscode-languageclient/node";
 import { SERVED_SCHEMES } from "../documents";
+import type { StreamPiece } from "../protocol";
+
+const PIECES = new ProgressType<StreamPiece>();
 
 export interface ClientParts {
   /** The `warmline` command. */
@@ -21,8 +26,20 @@ export interface ClientParts {
   onClosed: () => void;
 }
 
+export class Client extends LanguageClient {
+  /** Runs a command of the server's. */
+  execute(command: string, argument: object, token?: CancellationToken): Promise<unknown> {
+    return this.sendRequest(ExecuteCommandRequest.type, { command, arguments: [argument] }, token);
+  }
+
+  /** Listens to what a streamed command sends under its `partialResultToken`. */
+  onPiece(token: string, take: (piece: StreamPiece) => void): Disposable {
+    return this.onProgress(PIECES, token, take);
+  }
+}
+
 /** Makes a client that starts `warmline lsp` over stdio; it never starts it again by itself. */
-export function makeClient(parts: ClientParts): LanguageClient {
+export function makeClient(parts: ClientParts): Client {
   const { log } = parts;
   // Not the workspace: what lies there must not decide what Python finds.
   const server: ServerOptions = { command: parts.path, args: ["lsp"], options: { cwd: homedir() } };
@@ -44,5 +61,5 @@ export function makeClient(parts: ClientParts): LanguageClient {
     },
     middleware: parts.middleware,
   };
-  return new LanguageClient("warmline", "Warmline", server, options);
+  return new Client("warmline", "Warmline", server, options);
 }

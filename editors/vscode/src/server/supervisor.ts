@@ -7,17 +7,17 @@ import {
   type CancellationToken,
   type LogOutputChannel,
 } from "vscode";
-import { ExecuteCommandRequest, ProgressType, State, type LanguageClient } from "vscode-languageclient/node";
 import { STATUS_NOTIFICATION, type StatusReport, type StreamPiece } from "../protocol";
 import { NotRunning, type ServerState, type Session, type Trouble } from "../session";
 import { Backoff } from "./backoff";
+import type { Client } from "./client";
 import type { Found } from "./find";
 
 export interface Parts {
   log: LogOutputChannel;
   find: () => Promise<Found>;
   /** Makes the client of one run; `onClosed` is to be called when the server ends by itself. */
-  makeClient: (path: string, onClosed: () => void) => LanguageClient;
+  makeClient: (path: string, onClosed: () => void) => Promise<Client>;
 }
 
 /** A server that has not answered by then does not come; Python alone may take some seconds on a busy machine. */
@@ -37,7 +37,7 @@ export class Supervisor implements Session, Disposable {
   private becomeReady: () => void = () => {};
   private state: ServerState = { kind: "stopped" };
   private report: StatusReport | undefined;
-  private client: LanguageClient | undefined;
+  private client: Client | undefined;
   private started: Promise<void> = Promise.resolve();
   private ending: Promise<void> = Promise.resolve();
   private run = 0;
@@ -91,7 +91,10 @@ export class Supervisor implements Session, Disposable {
 
   private async launch(run: number, path: string, version: string): Promise<void> {
     const begun = Date.now();
-    const client = this.parts.makeClient(path, () => this.ended(run, begun, "it ended"));
+    const client = await this.parts.makeClient(path, () => this.ended(run, begun, "it ended"));
+    if (this.isPast(run)) {
+      return;
+    }
     this.client = client;
     client.onNotification(STATUS_NOTIFICATION, (report: StatusReport) => this.told(run, report));
     this.started = client.start();
@@ -101,7 +104,7 @@ export class Supervisor implements Session, Disposable {
       this.ended(run, begun, error instanceof Error ? error.message : String(error));
       return;
     }
-    if (this.isPast(run) || client.state !== State.Running) {
+    if (this.isPast(run) || !client.isRunning()) {
       return;
     }
     this.enter({ kind: "running", path, version });
@@ -110,7 +113,7 @@ export class Supervisor implements Session, Disposable {
   }
 
   /** A server that has nothing to do sends no status by itself. */
-  private async askStatus(run: number, client: LanguageClient): Promise<void> {
+  private async askStatus(run: number, client: Client): Promise<void> {
     try {
       this.told(run, await client.sendRequest<StatusReport>(STATUS_NOTIFICATION));
     } catch (error) {
@@ -119,9 +122,7 @@ export class Supervisor implements Session, Disposable {
   }
 
   async execute<T>(command: string, argument: object = {}, token?: CancellationToken): Promise<T> {
-    const client = this.running();
-    const params = { command, arguments: [argument] };
-    return (await client.sendRequest(ExecuteCommandRequest.type, params, token)) as T;
+    return (await this.running().execute(command, argument, token)) as T;
   }
 
   async stream<T>(
@@ -131,7 +132,7 @@ export class Supervisor implements Session, Disposable {
     token?: CancellationToken,
   ): Promise<T> {
     const partialResultToken = randomUUID();
-    const listening = this.running().onProgress(new ProgressType<StreamPiece>(), partialResultToken, onPiece);
+    const listening = this.running().onPiece(partialResultToken, onPiece);
     try {
       return await this.execute<T>(command, { ...argument, partialResultToken }, token);
     } finally {
@@ -141,7 +142,7 @@ export class Supervisor implements Session, Disposable {
 
   /** Sends a notification, if there is a server. */
   notify(method: string, params: object): void {
-    if (this.client?.state === State.Running) {
+    if (this.client?.isRunning()) {
       this.client.sendNotification(method, params).catch((error: unknown) => this.log.warn(String(error)));
     }
   }
@@ -153,8 +154,8 @@ export class Supervisor implements Session, Disposable {
     this.statuses.dispose();
   }
 
-  private running(): LanguageClient {
-    if (this.client?.state !== State.Running) {
+  private running(): Client {
+    if (!this.client?.isRunning()) {
       throw new NotRunning();
     }
     return this.client;
@@ -175,7 +176,7 @@ export class Supervisor implements Session, Disposable {
     return run;
   }
 
-  private async end(client: LanguageClient, started: Promise<void>): Promise<void> {
+  private async end(client: Client, started: Promise<void>): Promise<void> {
     try {
       // A client can be stopped only once it runs.
       await within(STOP_SECONDS, started).catch(() => undefined);

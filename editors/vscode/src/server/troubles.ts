@@ -1,6 +1,7 @@
 /** Tells of what is wrong with the server when it begins, and looks again when it may be mended. */
 import { window, type ExtensionContext } from "vscode";
 import { offerToMend } from "./mending";
+import type { Target } from "./recipe";
 import type { Supervisor } from "./supervisor";
 import type { Trouble } from "../session";
 
@@ -8,7 +9,7 @@ import type { Trouble } from "../session";
 const CRASHES_TOLD = 3;
 
 /** Registers the messages. */
-export function registerTroubles(context: ExtensionContext, session: Supervisor, ownVenv: string): void {
+export function registerTroubles(context: ExtensionContext, session: Supervisor, target: Target): void {
   let told = "";
   context.subscriptions.push(
     session.onServer((state) => {
@@ -16,7 +17,7 @@ export function registerTroubles(context: ExtensionContext, session: Supervisor,
         told = "";
       } else if (state.kind === "trouble" && isToldOf(state.trouble, session) && told !== keyOf(state.trouble)) {
         told = keyOf(state.trouble);
-        void mend(session, ownVenv);
+        void mend(session, target);
       }
     }),
     // Whoever comes back from a terminal or another window may have installed it there.
@@ -30,9 +31,9 @@ export function registerTroubles(context: ExtensionContext, session: Supervisor,
 }
 
 /** Offers to mend what is wrong now. */
-export async function mend(session: Supervisor, ownVenv: string): Promise<void> {
+export async function mend(session: Supervisor, target: Target): Promise<void> {
   const { server } = session;
-  if (server.kind === "trouble" && (await offerToMend(server.trouble, ownVenv, () => session.log.show()))) {
+  if (server.kind === "trouble" && (await offerToMend(server.trouble, target, () => session.log.show()))) {
     await session.restart();
   }
 }

@@ -170,6 +170,9 @@ function rowsOf(status: StatusReport): [string, string][] {
   if (last) {
     rows.push(["Last request", `first token ${last.ttft_ms.toFixed(0)} ms, ${last.total_ms.toFixed(0)} ms in all`]);
     rows.push(["Reused", escape(last.warmth || `${last.reused_tokens} of ${last.prompt_tokens} tokens`)]);
+    if (last.sources.length > 0) {
+      rows.push(["Sent along", last.sources.map(escape).join(", ")]);
+    }
   }
   if (status.suggestion) {
     rows.push(["Last suggestion", escape(status.suggestion_text)]);

@@ -18,6 +18,8 @@ const FLAGS = [
 ];
 /** Longest wait for anything; a machine that builds and decodes beside this is slow. */
 export const SECONDS = 75;
+const START_SECONDS = 60;
+const CLOSE_SECONDS = 15;
 
 /** Opens the workbench, does something with the page, closes the browser whatever came of it. */
 export async function withPage(act, address = settings.url) {
@@ -34,13 +36,15 @@ export async function withPage(act, address = settings.url) {
       throw error;
     }
   } finally {
-    await browser.close();
+    await Promise.race([browser.close(), new Promise((resolve) => setTimeout(resolve, CLOSE_SECONDS * 1000).unref())]);
+    // One that does not close must not keep this process: the browser ends with it.
+    setTimeout(() => process.exit(), 1000).unref();
   }
 }
 
 /** A browser; one that fails to start says nothing about the extension, so that is tried once more. */
 async function launched() {
-  const start = () => chromium.launch({ executablePath: settings.chromium, args: FLAGS });
+  const start = () => chromium.launch({ executablePath: settings.chromium, args: FLAGS, timeout: START_SECONDS * 1000 });
   return await start().catch(start);
 }
 

@@ -3,10 +3,39 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import * as path from "node:path";
 import { picture, settings, withPage } from "./page.mjs";
-import { asked, editorText, HEAD, openFile, switchTo, toEnd, tooltip, typeHead, untilGhost, untilStatus } from "./workbench.mjs";
+import {
+  asked,
+  editorText,
+  HEAD,
+  openFile,
+  switchTo,
+  toEnd,
+  tooltip,
+  typeHead,
+  until,
+  untilGhost,
+  untilStatus,
+  wholeGhost,
+} from "./workbench.mjs";
 
 const FILE = "words.py";
 const variantFile = path.join(settings.folder, ".warmline", "variants", "acme.json");
+
+/** Asks where the model has several suggestions, for it may be sure of one; gives the head, the first and the next. */
+async function several(page) {
+  for (const head of ["limit = ", "name = ", "for entry in ", "from acme import "]) {
+    await typeHead(page, FILE, head);
+    await asked(page);
+    const one = await wholeGhost(page);
+    await page.keyboard.press("Alt+]");
+    const isOther = `(text) => text.trim().length > 0 && text !== ${JSON.stringify(one)}`;
+    if (await untilGhost(page, isOther, 3).catch(() => undefined)) {
+      await picture(page, "another");
+      return [head, one, await wholeGhost(page)];
+    }
+  }
+  throw new Error("there is no other suggestion anywhere");
+}
 
 await withPage(async (page) => {
   await page.locator(".explorer-folders-view").waitFor();
@@ -56,6 +85,17 @@ await withPage(async (page) => {
   await untilStatus(page, /acme: (warm|cold)/);
   await typeHead(page, FILE);
   await picture(page, "mended");
+
+  // Asked for: the next one, the one before, the next one again, and that is what is accepted.
+  const [head, one, other] = await several(page);
+  const isShown = (text) => untilGhost(page, `(text) => text === ${JSON.stringify(text)}`);
+  await page.keyboard.press("Alt+[");
+  await isShown(one);
+  await page.keyboard.press("Alt+]");
+  await isShown(other);
+  await page.keyboard.press("Tab");
+  const unspaced = (text) => text.replace(/\s/g, "");
+  await until(`${other} is inserted`, async () => unspaced(await editorText(page)).includes(unspaced(head + other)));
 
   // Asked for, where nothing was typed.
   await openFile(page, "ledger.py"); // it ends within the head of a function

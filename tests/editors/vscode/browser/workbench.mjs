@@ -45,7 +45,7 @@ export async function toEnd(page) {
 
 /** Asks for a suggestion at the end of the document, again while none shows: a key may come before the editor listens. */
 export async function asked(page) {
-  await until("a suggestion that was asked for", async () => {
+  return await until("a suggestion that was asked for", async () => {
     await toEnd(page);
     await page.keyboard.press("Alt+\\");
     return await untilGhost(page, undefined, 10);
@@ -55,16 +55,17 @@ export async function asked(page) {
 /** Begin of a function that the examples do not have. */
 export const HEAD = "def transfer(";
 
-/** Types a head at the end of an open file as it is on disk, and waits for ghost text; VS Code closes the bracket. */
-export async function typeHead(page, name) {
+/** Types a head at the end of an open file as it is on disk, and waits for ghost text; VS Code closes its bracket. */
+export async function typeHead(page, name, head = HEAD) {
   const dirty = page.locator(`.tab.dirty[data-resource-name="${name}"]`);
   if (await dirty.count()) {
     await runCommand(page, "File: Revert File");
     await dirty.waitFor({ state: "detached" });
   }
   await toEnd(page);
-  await page.keyboard.type(`\n\n${HEAD}`);
-  return await untilGhost(page);
+  await page.keyboard.type(`\n\n${head}`);
+  await untilGhost(page);
+  return await wholeGhost(page);
 }
 
 /** Text of the editor's visible lines, ghost text left out. */
@@ -95,6 +96,19 @@ export async function untilGhost(page, holds = "(text) => text.trim().length > 0
   const look = `(() => { ${ghost}; const text = ghost(); return (${holds})(text) ? { text } : null; })()`;
   const found = await page.waitForFunction(look, undefined, { timeout: seconds * 1000, polling: 50 });
   return (await found.jsonValue()).text;
+}
+
+/** Ghost text as it is once all of it is drawn: later lines come some frames after the first one. */
+export async function wholeGhost(page) {
+  const look = `(async () => {
+    ${ghost};
+    const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+    for (let text = ghost(); ; text = ghost()) {
+      for (let frames = 0; frames < 5; frames += 1) await frame();
+      if (text === ghost()) return text;
+    }
+  })()`;
+  return await page.evaluate(look);
 }
 
 export const statusItem = (page) => page.locator('.statusbar-item[id*="warmline"]').first();
@@ -145,6 +159,16 @@ export async function switchTo(page, name) {
   await picture(page, `switch-to-${name}`);
   await choose(page, name);
   await untilStatus(page, new RegExp(`\\b${name}: (warm|cold)`));
+}
+
+/** Milliseconds that the extension took to be activated, by VS Code's own measure: without the server, which comes later. */
+export async function activation(page) {
+  await page.setViewportSize({ width: 1100, height: 2400 }); // the list draws no more than what is in sight
+  await runCommand(page, "Show Running Extensions");
+  const row = page.locator(".runtime-extensions-editor .monaco-list-row").filter({ hasText: "Warmline" }).first();
+  await row.waitFor();
+  const shown = await row.locator(".activation-time").textContent();
+  return Number(/(\d+)\s*ms/.exec(shown)[1]);
 }
 
 /** Runs a command by its title; the list closes when an editor that is just being opened takes the focus. */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Backoff } from "../../../../editors/vscode/src/server/backoff";
 import { candidates } from "../../../../editors/vscode/src/server/find";
+import { commandsFor, requirementOf, shown } from "../../../../editors/vscode/src/server/recipe";
 import { isAtLeast, parseVersion } from "../../../../editors/vscode/src/server/version";
 
 test("a version is read only from what the server prints", () => {
@@ -61,4 +62,17 @@ test("Windows has other folders", () => {
     "C:\\own\\Scripts\\warmline.exe",
     "C:\\bin\\warmline.exe",
   ]);
+});
+
+test("a server of the extension's own version is installed, in an environment of its own", () => {
+  const target = { venv: "/own storage/venv", requirement: requirementOf("0.3.7") };
+  assert.equal(target.requirement, "warmline==0.3.*");
+  assert.deepEqual(commandsFor(target, false, false).map(shown), [
+    'python3 -m venv "/own storage/venv"',
+    '"/own storage/venv/bin/python" -m pip install --upgrade "warmline==0.3.*"',
+  ]);
+  assert.deepEqual(commandsFor(target, true, false)[0], ["python3", "-m", "venv", "--clear", "/own storage/venv"]);
+  const windows = commandsFor({ ...target, venv: "C:\\own\\venv" }, false, true);
+  assert.deepEqual(windows.map(([command]) => command), ["python", "C:\\own\\venv\\Scripts\\python.exe"]);
+  assert.equal(shown(windows[0]!), "python -m venv C:\\own\\venv");
 });

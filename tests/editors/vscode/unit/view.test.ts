@@ -31,7 +31,15 @@ const STATUS: StatusReport = {
   suggestion_text: "",
   error: null,
 };
-const LAST = { reused_tokens: 9, prompt_tokens: 10, reason: "warm", ttft_ms: 12.4, total_ms: 88, warmth: "warm" };
+const LAST = {
+  reused_tokens: 9,
+  prompt_tokens: 10,
+  reason: "warm",
+  ttft_ms: 12.4,
+  total_ms: 88,
+  warmth: "warm",
+  sources: [],
+};
 const KNOWN: Known = {
   server: { kind: "running", path: "/w", version: "1" },
   status: STATUS,
@@ -92,6 +100,13 @@ test("the tooltip has the provenance of each part", () => {
     assert(!shown({}, { certificate }).tooltip.includes("Certificate"));
   }
   assert.match(shown({ trusted: false }).tooltip, /Restricted Mode/);
+});
+
+test("the tooltip names the other documents of which text went along", () => {
+  const sources = ["src/a.py", "src/b<c>.py (declarations)"];
+  const { tooltip } = shown({}, { last: { ...LAST, sources } });
+  assert(tooltip.includes(`| Sent along | ${sources.map(escape).join(", ")} |`), tooltip);
+  assert(!shown({}, { last: LAST }).tooltip.includes("Sent along"));
 });
 
 test("screen readers hear no icons", () => {

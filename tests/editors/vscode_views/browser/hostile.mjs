@@ -1,9 +1,9 @@
 // What a model, a file or a person may write does nothing in the page of the chat; what goes wrong is said.
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import * as path from "node:path";
 import { picture, settings, withPage } from "../../vscode/browser/page.mjs";
-import { openFile, runCommand, until } from "../../vscode/browser/workbench.mjs";
+import { editorText, openFile, runCommand, until } from "../../vscode/browser/workbench.mjs";
 import { ask, ended, openChat, pageOf, save, started } from "./views.mjs";
 
 const outside = [];
@@ -107,10 +107,10 @@ async function survives(page, chat) {
   const exchange = await ask(chat, "hang");
   await until("half is there", async () => (await exchange.locator(".answer").textContent()) === "Half of an answer");
   for (const pid of readdirSync(settings.pids)) {
-    try {
+    // The number of one that has ended may be another one's by now, or that of a thread of another one.
+    const link = `/proc/${pid}/cmdline`;
+    if (existsSync(link) && readFileSync(link, "utf8").includes(settings.command)) {
       process.kill(Number(pid), "SIGKILL");
-    } catch {
-      // one that has ended already
     }
   }
   await ended(exchange);
@@ -130,13 +130,44 @@ async function failsInWords(chat) {
   assert.match(await exchange.locator(".remark").textContent(), /^the engine crashed\. Ask again\.$/);
 }
 
+/** Selects a line of the editor at hand, without its indentation. */
+async function selectLine(page, text) {
+  await page.locator(".view-line", { hasText: text }).first().click();
+  await page.keyboard.press("Home");
+  await page.keyboard.press("Shift+End");
+}
+
+/** Fix shows what it would make of the selection, beside what is there; only Apply changes anything. */
+async function fixes(page) {
+  await openFile(page, "ledger.py");
+  const dirty = page.locator('.tab[data-resource-name="ledger.py"].dirty');
+  for (const decision of ["Discard", "Apply"]) {
+    await selectLine(page, 'sign = "-"');
+    const before = await editorText(page);
+    await runCommand(page, "Warmline: Fix Selection");
+    await page.locator(".tab.active", { hasText: "proposed by acme" }).waitFor();
+    for (const text of ['sign = "-"', "def add(a, b)"]) {
+      await page.locator(".monaco-diff-editor .view-line:visible", { hasText: text }).first().waitFor();
+    }
+    await picture(page, "fix");
+    await page.locator(`.editor-actions [aria-label*="${decision} Proposed Change"]`).first().click();
+    await page.locator(".tab", { hasText: "proposed by acme" }).waitFor({ state: "detached" });
+    await page.locator('.tab.active[data-resource-name="ledger.py"]').waitFor();
+    if (decision === "Discard") {
+      assert.equal(await editorText(page), before);
+      assert.equal(await dirty.count(), 0);
+    }
+  }
+  await dirty.waitFor();
+  const fixed = /\n {4}"""Write an amount .*"""\n {4}def add\(a, b\):\n {8}return a \+ b\n {4}return f"/;
+  await until("the selection is replaced", async () => fixed.test(await editorText(page)));
+}
+
 /** Explain asks in the chat about the selection; Edit and Fix show a change. */
 async function rewrites(page) {
   await openFile(page, "ledger.py");
   const chat = await openChat(page, "acme");
-  await page.locator(".view-line", { hasText: "MAX_TRANSFER_CENTS" }).first().click();
-  await page.keyboard.press("Home");
-  await page.keyboard.press("Shift+End");
+  await selectLine(page, "MAX_TRANSFER_CENTS");
   const before = await chat.locator(".exchange").count();
   await runCommand(page, "Warmline: Explain Selection");
   const exchange = chat.locator(".exchange").nth(before);
@@ -144,9 +175,7 @@ async function rewrites(page) {
   assert.deepEqual(await exchange.locator(".chips.sent li").allTextContents(), ["ledger.py:8"]);
   await ended(exchange);
 
-  await page.locator(".view-line", { hasText: "MAX_TRANSFER_CENTS" }).first().click();
-  await page.keyboard.press("Home");
-  await page.keyboard.press("Shift+End");
+  await selectLine(page, "MAX_TRANSFER_CENTS");
   await runCommand(page, "Warmline: Edit Selection");
   const input = page.locator(".quick-input-widget input[type=text]").first();
   await page.locator(".quick-input-widget", { hasText: "What is to be done" }).waitFor();
@@ -157,16 +186,17 @@ async function rewrites(page) {
   await page.keyboard.press("Control+Enter");
   await page.locator(".tab", { hasText: "proposed by acme" }).waitFor({ state: "detached" });
   await page.locator('.tab[data-resource-name="ledger.py"].dirty').waitFor();
-  await page.locator(".view-line", { hasText: "return a + b" }).first().waitFor();
+  await until("the selection is replaced", async () => {
+    const text = await editorText(page);
+    return !text.includes("MAX_TRANSFER_CENTS") && text.includes("\ndef add(a, b):\n    return a + b\n");
+  });
   return chat;
 }
 
 /** What the chips name goes along; code of the answer replaces it, wherever it is by then. */
 async function attaches(page) {
   await openFile(page, "words.py");
-  await page.locator(".view-line", { hasText: "WORD = " }).first().click();
-  await page.keyboard.press("Home");
-  await page.keyboard.press("Shift+End");
+  await selectLine(page, "WORD = ");
   const chat = await openChat(page, "acme");
   await chat.getByRole("button", { name: "Add the editor's file" }).click();
   await chat.getByRole("button", { name: "Add the editor's selection" }).click();
@@ -226,6 +256,7 @@ await withPage(async (page) => {
   await survives(page, chat);
   await failsInWords(chat);
   await thinks(chat);
+  await fixes(page);
   chat = await rewrites(page);
   chat = await attaches(page);
   await clears(page, chat);

@@ -157,6 +157,10 @@ test("the log is bounded in number and in size, the oldest gone", () => {
   log.begin("last", []);
   assert.ok(log.exchanges.every(({ answer }) => answer === ""));
   assert.equal(log.exchanges.at(-1)?.question, "last");
+  // A selection that went along counts too.
+  log.exchanges[0]!.target = { uri: "file:///a.py", span: span(0, 0, 1, 0), text: "x".repeat(MOST_CHARACTERS) };
+  log.begin("one more", []);
+  assert.ok(log.exchanges.every(({ target }) => target === undefined));
 });
 
 test("the model is given what was finished, in pairs", () => {
