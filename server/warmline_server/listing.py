@@ -128,7 +128,8 @@ class Row:
 def list_rows(home: Path, workspace: Workspace | None, looked_at: dict[str, FileState] | None = None) -> list[Row]:
     """List what can be selected; a broken file is in the list, with what is wrong with it.
 
-    `looked_at` is filled with the weights that were looked for, and what was found.
+    `looked_at` is filled with what was looked for besides the store's own files, and what was found: weights, the paths
+    that lead to them, and the records beside them.
     """
     reader = _Reader(Store(home), {} if looked_at is None else looked_at)
     selected, overrides = _selected(reader.store, workspace)
@@ -215,7 +216,7 @@ class _Reader:
         elif base.package is not None:
             self._check_there(self._package(base.package, found), found, "base.package")
         else:
-            self._check_there(contained(base.path or "", found, "base.path"), found, "base.path")
+            self._check_there(self._named(base.path or "", found, "base.path"), found, "base.path")
         if base.package is None:
             trust = self._standing(trust, digest, found, installed=base.installed)
         adapters = tuple(
@@ -238,12 +239,21 @@ class _Reader:
     def _check_there(self, path: Path, found: Found, field: str) -> None:
         """The weights are there; each file is looked at once, whatever number of variants names it."""
         name = str(path)
-        if name not in self._looked_at:
-            self._looked_at[name] = state_of(name)
-        if self._looked_at[name] is None:
+        if self._look(name) is None:
             remedy = "Put the file back, or remove the artifact and install it again"
             message = f"{name}: the file does not exist"
             raise ArtifactError(message, code="artifact.missing", file=str(found.path), field=field, remedy=remedy)
+
+    def _look(self, path: str) -> FileState:
+        if path not in self._looked_at:
+            self._looked_at[path] = state_of(path)
+        return self._looked_at[path]
+
+    def _named(self, text: str, found: Found, field: str) -> Path:
+        """Return the file that a path in a variant's file leads to; a link on the way may lead elsewhere tomorrow."""
+        path = contained(text, found, field)
+        self._look(str(found.path.parent / Path(text).expanduser()))
+        return path
 
     def _part(
         self,
@@ -263,7 +273,7 @@ class _Reader:
             record, path = self._adapters[key]
             self._check_there(path, found, f"{part}.name")
         else:
-            path = contained(spec.path, found, f"{part}.path")
+            path = self._named(spec.path, found, f"{part}.path")
             self._check_there(path, found, f"{part}.path")
             record = self._beside(path, spec)
         tied = record is not None and record.base.means(base_digest, source_digest)
@@ -288,8 +298,10 @@ class _Reader:
         return self._packages[reference]
 
     def _beside(self, path: Path, spec: AdapterSpec) -> AdapterRecord | None:
+        beside = path.parent / "adapter.json"
+        self._look(str(beside))
         try:
-            record = load_file(path.parent / "adapter.json", AdapterRecord)
+            record = load_file(beside, AdapterRecord)
         except WarmlineError:
             return None
         return record if spec.digest in (None, record.digest) else None

@@ -150,8 +150,11 @@ def install(
         output.note(cell(f"{need.entry.type} {need.entry.name}: {need.entry.source}{nbytes}", "dim"))
     with changes.typed_errors(home), bar(output, f"Bringing {name}") as progress:
         bringer = catalogs.Bringer(home, added, progress)
-        records = carry_out(todo, store, bringer, bringer.certificate)
-        bringer.close()
+        try:
+            records = carry_out(todo, store, bringer, bringer.certificate)
+            bringer.close()
+        finally:
+            bringer.unlock()
     if as_json:
         output.json(_installed(todo, [f"{each.backend}/{each.name}" for each in records]))
         return

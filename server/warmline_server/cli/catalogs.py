@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import quote, urljoin, urlsplit
 
+from filelock import FileLock, Timeout
 from pydantic import Field
 from warmline.catalog import (
     MAX_CATALOG_BYTES,
@@ -185,13 +186,17 @@ class _Wanted:
 
 
 class Bringer:
-    """Brings artifacts of one catalog, for `warmline.catalog.install`; what it fetched goes away with `close`."""
+    """Brings artifacts of one catalog, for `warmline.catalog.install`; what it fetched goes away with `close`.
+
+    `unlock` it in the end, whatever happened.
+    """
 
     def __init__(self, home: Path, added: Added, progress: Callable[[int, int], None]) -> None:
         self._added = added
         self._progress = progress
         self._folder = load_settings(home).downloads(home)
         self._used: list[Path] = []
+        self._locks: list[FileLock] = []
 
     def __call__(self, need: Need) -> Path:
         """Return the file or folder of an entry, fetched if need be."""
@@ -205,7 +210,9 @@ class Bringer:
             assert path is not None  # it is no URL
             return path
         folder = self._folder / bytes_digest(f"{source}\n{need.entry.digest}".encode())[7:23]
-        self._used.append(folder)
+        if folder not in self._used:
+            self._used.append(folder)
+            self._lock(folder, need.entry)
         url = source if is_url(source) else urljoin(self._added.location, quote(source))
         if not need.entry.files:
             suffix = Path(urlsplit(url).path).suffix  # a pickle is known by it, and not opened
@@ -236,8 +243,25 @@ class Bringer:
 
     def close(self) -> None:
         """Remove what was fetched. Call it once everything is installed: else the next attempt goes on with it."""
+        self.unlock()
         for folder in self._used:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def unlock(self) -> None:
+        """Let others fetch the same."""
+        for lock in self._locks:
+            lock.release()
+
+    def _lock(self, folder: Path, entry: AnyEntry) -> None:
+        """Two that write one partial file would make a mix: ``catalog.busy`` while another process fetches this."""
+        changes.private_folder(folder)
+        lock = FileLock(str(folder / "fetching.lock"), timeout=0, mode=0o600)
+        try:
+            lock.acquire()
+        except Timeout:
+            message, remedy = "another process fetches this now", "Wait until it is done"
+            raise CatalogError(message, code="catalog.busy", field=entry.name, remedy=remedy) from None
+        self._locks.append(lock)
 
     def _fetched(self, folder: Path, wanted: _Wanted) -> Path:
         from .transfer import fetch_file

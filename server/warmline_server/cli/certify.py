@@ -60,6 +60,7 @@ def command(
     from .selection import select
     from .session import asking_for_approval
 
+    _check_options(check, last, output_file)
     output = Output(as_json)
     home = warmline_home()
     selection = select(Path.cwd(), variant)
@@ -86,6 +87,18 @@ def command(
         partial.remove()
     if not passed:
         raise typer.Exit(Exit.ERROR)
+
+
+def _check_options(check: bool, last: Path | None, output_file: Path | None) -> None:
+    """Refuse what would be left out in silence, and what could not be written in the end."""
+    if last is not None and not check:
+        raise typer.BadParameter("it is compared with --check alone", param_hint="--last")
+    if output_file is None:
+        return
+    if check:
+        raise typer.BadParameter("with --check no certificate is made", param_hint="--output")
+    if output_file.is_dir() or not output_file.absolute().parent.is_dir():
+        raise typer.BadParameter(f"no file can be written at {str(output_file)!r}", param_hint="--output")
 
 
 def _suites(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .options import variant_names
 from .output import Exit, Output, cell
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ def command(
         str, typer.Argument(metavar="FILE:LINE:COL", help="Where; LINE and COL from 1, COL in characters; - is stdin.")
     ],
     variant: Annotated[
-        str | None, typer.Option(help="A variant instead of the workspace's, without its overrides.")
+        str | None,
+        typer.Option(help="A variant instead of the workspace's, without its overrides.", autocompletion=variant_names),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON for programs.")] = False,
 ) -> None:

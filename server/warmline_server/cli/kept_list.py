@@ -2,7 +2,7 @@
 
 Kept under the path, inode, size, mtime and ctime of every file that the list is made of, as digests are
 (`warmline.digests`), and only while none was written so lately that another write might leave no trace; and with the
-like of the weights that its variants name, wherever they lie. Nothing is kept of a workspace, nor where there are
+like of what its variants name, wherever it lies. Nothing is kept of a workspace, nor where there are
 certificates, which depend on what the variants' own files hold.
 """
 
@@ -57,7 +57,7 @@ def keep(home: Path, key: str, what: Any, files: Mapping[str, FileState]) -> Non
     Parameters
     ----------
     files
-        The weights that it speaks of, as they were when it was made.
+        What else it speaks of, as it was when it was made.
     """
     from warmline.digests import write_atomically
 

@@ -10,6 +10,7 @@ import typer
 
 from warmline_server.paths import short_path
 
+from .options import variant_names
 from .output import Exit, Output, cell
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 def command(
     path: Annotated[Path, typer.Argument(help="A file or folder of the workspace.")] = Path("."),
-    variant: Annotated[str | None, typer.Option(help="Another variant than the workspace's.")] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="Another variant than the workspace's.", autocompletion=variant_names)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON for programs.")] = False,
 ) -> None:
     """Show which variant answers here, and where it comes from.

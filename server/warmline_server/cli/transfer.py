@@ -8,9 +8,10 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from http.client import HTTPException, HTTPMessage, HTTPResponse
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from warmline import __version__
 from warmline.errors import CatalogError
@@ -18,6 +19,7 @@ from warmline.store import changes
 
 _CHUNK: Final = 1 << 18
 _SECONDS: Final = 30.0  # without a byte
+_SMALL_SECONDS: Final = 120.0  # of a small file, from its first byte
 _TRIES: Final = 3  # in a row that bring nothing
 _PAUSE: Final = 1.0
 
@@ -50,18 +52,27 @@ def _opener() -> urllib.request.OpenerDirector:
 
 
 def fetch_text(url: str, limit: int) -> bytes:
-    """Fetch a small file whole.
+    """Fetch a small file whole, within `_SMALL_SECONDS`.
 
     Raises
     ------
     CatalogError
         ``catalog.fetch``; ``catalog.too_large`` beyond `limit` bytes.
     """
-    with _typed(url), _opened(url, 0) as response:
-        data = response.read(limit + 1)
+    data = bytearray()
+    with _typed(url), _open(url, 0) as response:
+        announced = response.length
+        most = limit + 1 if announced is None else min(announced, limit + 1)
+        end = time.monotonic() + _SMALL_SECONDS
+        while len(data) < most and (chunk := response.read1(min(_CHUNK, most - len(data)))):
+            data += chunk
+            if time.monotonic() > end:
+                raise _unfetched(url, f"it comes too slowly: {len(data)} bytes in {_SMALL_SECONDS:.0f} s")
     if len(data) > limit:
         raise _too_large(url, limit)
-    return data
+    if announced is not None and len(data) < announced:
+        raise _unfetched(url, "the connection broke")
+    return bytes(data)
 
 
 def fetch_file(url: str, path: Path, limit: int, told: Callable[[int], None]) -> None:
@@ -88,8 +99,8 @@ def fetch_file(url: str, path: Path, limit: int, told: Callable[[int], None]) ->
         before = _size(part)
         try:
             with _typed(url):
-                _stream(url, part, before, limit, told)
-            break
+                if _stream(url, part, before, limit, told):
+                    break
         except CatalogError as error:
             fruitless = 0 if _size(part) > before else fruitless + 1
             if error.code != "catalog.fetch" or fruitless > _TRIES:
@@ -98,8 +109,19 @@ def fetch_file(url: str, path: Path, limit: int, told: Callable[[int], None]) ->
     part.replace(path)
 
 
-def _stream(url: str, part: Path, before: int, limit: int, told: Callable[[int], None]) -> None:
-    with _opened(url, before) as response:
+def _stream(url: str, part: Path, before: int, limit: int, told: Callable[[int], None]) -> bool:
+    """Bring what follows; False where nothing can follow what is there, which is then removed: it is another file's."""
+    try:
+        opened = _open(url, before)
+    except urllib.error.HTTPError as error:
+        if error.code != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not before:
+            raise
+        with error:
+            whole: bool = error.headers.get("Content-Range") == f"bytes */{before}"
+        if not whole:
+            part.unlink()
+        return whole
+    with opened as response:
         going_on = before > 0 and response.status == 206
         done = before if going_on else 0
         announced = response.length
@@ -114,6 +136,7 @@ def _stream(url: str, part: Path, before: int, limit: int, told: Callable[[int],
                 told(done)
     if announced is not None and _size(part) < (before if going_on else 0) + announced:
         raise _unfetched(url, "the connection broke")
+    return True
 
 
 @contextlib.contextmanager
@@ -140,14 +163,12 @@ class _DiskError(Exception):
         self.error = error
 
 
-@contextlib.contextmanager
-def _opened(url: str, before: int) -> Iterator[HTTPResponse]:
+def _open(url: str, before: int) -> HTTPResponse:
     headers = {"User-Agent": f"warmline/{__version__}", "Accept-Encoding": "identity"}
     if before:
         headers["Range"] = f"bytes={before}-"
-    response: Any = _opener().open(urllib.request.Request(url, headers=headers), timeout=_SECONDS)
-    with response:
-        yield response
+    response: HTTPResponse = _opener().open(urllib.request.Request(url, headers=headers), timeout=_SECONDS)
+    return response
 
 
 @contextlib.contextmanager

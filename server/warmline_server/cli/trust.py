@@ -10,6 +10,7 @@ import typer
 
 from warmline_server.paths import short_path
 
+from .options import approved_digests, variant_names
 from .output import Output, cell
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ def add(
         str | None, typer.Argument(metavar="[DIGEST|FILE]", help="A digest or file; with --workspace a folder in it.")
     ] = None,
     workspace: Annotated[bool, typer.Option("--workspace", help="What the workspace's variants bring.")] = False,
-    variant: Annotated[str | None, typer.Option(help="With --workspace: what this variant alone brings.")] = None,
+    variant: Annotated[
+        str | None,
+        typer.Option(help="With --workspace: what this variant alone brings.", autocompletion=variant_names),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
     as_json: _JSON = False,
 ) -> None:
@@ -76,7 +80,12 @@ def add(
 
 @app.command("remove")
 def remove(
-    target: Annotated[str, typer.Argument(metavar="DIGEST|FILE", help="A digest, its first digits, or a file.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIGEST|FILE", help="A digest, its first digits, or a file.", autocompletion=approved_digests
+        ),
+    ],
     as_json: _JSON = False,
 ) -> None:
     """Take an approval back: no workspace uses these bytes then. What you installed stays, and is told."""

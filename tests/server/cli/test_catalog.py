@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,12 +24,16 @@ NOWHERE = "sha256:" + "0" * 64
 
 @dataclass
 class Site:
-    """Files over HTTP; `redirects` leads elsewhere, `cut` breaks a file's first answer after so many bytes."""
+    """Files over HTTP; `redirects` leads elsewhere, `cut` breaks a file's first answer after so many bytes.
+
+    `pause` is in seconds, after each byte.
+    """
 
     folder: Path
     redirects: dict[str, str] = field(default_factory=dict)
     cut: dict[str, int] = field(default_factory=dict)
     requests: list[tuple[str, str]] = field(default_factory=list)
+    pause: float = 0.0
     url: str = ""
 
     @contextlib.contextmanager
@@ -53,10 +58,19 @@ class Site:
                     return
                 first = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
                 data = path.read_bytes()[first:]
+                if first and not data:
+                    self.send_response(416)
+                    self.send_header("Content-Range", f"bytes */{path.stat().st_size}")
+                    self.end_headers()
+                    return
                 self.send_response(206 if first else 200)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
-                self.wfile.write(data[: site.cut.pop(self.path, len(data))])
+                data = data[: site.cut.pop(self.path, len(data))]
+                with contextlib.suppress(ConnectionError):
+                    for at in range(0, len(data), 1 if site.pause else len(data)):
+                        self.wfile.write(data[at : at + 1] if site.pause else data)
+                        time.sleep(site.pause)
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)

@@ -116,3 +116,18 @@ def test_check_compares_and_writes_nothing(
     assert certify("--check", "--json") == 1
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "certificate.suite"
     assert len(bench.plans) == measured  # refused before anything was asked
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--last", "a.json"), ("--check", "--output", "a.json"), ("--output", "no/such/a.json"), ("--output", ".")],
+    ids=["compared with nothing", "written nowhere", "no folder", "a folder"],
+)
+def test_no_option_is_left_out_in_silence(
+    bench: Bench, workspace: Path, home: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    """Without `--check`, `--last` would let a worse variant pass in CI; hours are not to end in a missing folder."""
+    assert certify("--json", *options) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "usage"
+    assert bench.plans == []
+    assert Certificates(home).of(IDENTITY) is None

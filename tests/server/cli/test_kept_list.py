@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_backend import write_base
+from fake_backend import write_adapter, write_base
 from store_tools import acme, filled
 from warmline.registry import Store
+from warmline.store.records import DeclaredBase
+from warmline.variant import AdapterSpec
 from warmline_server import listing
 from warmline_server.cli import app, kept_list
 
@@ -152,6 +154,38 @@ def test_weights_are_looked_at_once_whatever_number_of_variants_names_them(
         str(path)
         for path in (store.model_path(store.get_model("base")), store.adapter_path(store.get_adapter("style")))
     )
+
+
+@pytest.mark.parametrize("change", ["another link", "no link", "another record", "no record"])
+def test_what_a_variant_names_by_path_is_looked_at_with_what_leads_there(
+    store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str], change: str
+) -> None:
+    digest = store.get_model("base").digest
+    for name, beside in (("one", digest), ("two", None)):
+        (tmp_path / name).mkdir()
+        file = write_adapter(tmp_path / name / "adapter.gguf")
+        record = store.get_adapter("style").model_copy(update={"base": DeclaredBase(digest=beside)})
+        (file.parent / "adapter.json").write_text(record.model_dump_json(by_alias=True))
+    link = tmp_path / "current"
+    link.symlink_to("one")
+    spec = AdapterSpec(name="style", path=str(link / "adapter.gguf"))
+    store.add_variant(acme("own", adapters=(spec,)))
+
+    def trust() -> str | None:
+        row = next(row for row in listed(capfd) if row["name"] == "own")
+        return str(row["trust"]) if row["error"] is None else None
+
+    assert [trust(), trust()] == ["user", "user"]
+    assert (store.home / "cache/variant-list.json").exists()
+    if "link" in change:
+        link.unlink()
+    if change == "another link":
+        link.symlink_to("two")
+    elif change == "another record":
+        (tmp_path / "two/adapter.json").replace(tmp_path / "one/adapter.json")
+    elif change == "no record":
+        (tmp_path / "one/adapter.json").unlink()
+    assert trust() == (None if change == "no link" else "user, unverified")
 
 
 def test_a_package_that_is_gone_is_not_kept(store: Store, capfd: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fake_backend import write_adapter
 from store_tools import filled
+from warmline.trust import TrustStore
 
 Run = Callable[..., Any]
 DIGEST = "sha256:" + "ab" * 32
@@ -26,6 +27,7 @@ def complete(warmline: Run, line: str) -> set[str]:
 @pytest.fixture
 def store(home: Path, tmp_path: Path) -> Path:
     filled(home, tmp_path).add_adapter(write_adapter(tmp_path / "b.gguf", weights=b"\x02"), "strict", base="base")
+    TrustStore(home / "trust.json").add("sha256:" + "cd" * 32, name="x", file="")
     (home / "crashes").mkdir()
     (home / "crashes/counts.json").write_text(json.dumps({DIGEST: {"crashes": 2, "name": "x", "last": ""}}))
     return home
@@ -43,6 +45,10 @@ def store(home: Path, tmp_path: Path) -> Path:
         ("warmline variant diff acme ", {"acme"}),
         ("warmline variant remove ", {"acme"}),
         ("warmline chat --variant a", {"acme"}),
+        ("warmline complete --variant a", {"acme"}),
+        ("warmline status --variant a", {"acme"}),
+        ("warmline trust add --variant a", {"acme"}),
+        ("warmline trust remove cd", {"cd" * 6}),
         ("warmline config get default", {"default-variant"}),
         ("warmline config set default-variant ", {"acme"}),
         ("warmline engine release ", {"ab" * 6}),
