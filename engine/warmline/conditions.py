@@ -97,6 +97,7 @@ CONDITIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "hub.unreachable": "The hub cannot be reached.",
         "catalog.exists": "A catalog of that name was added already.",
         "catalog.fetch": "The catalog, or what it names, cannot be fetched.",
+        "catalog.busy": "Another process fetches this very entry of a catalog.",
         "catalog.too_large": "What is fetched is larger than a catalog, or than its entry says.",
     },
     "The command line and editors": {

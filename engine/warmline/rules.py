@@ -219,6 +219,7 @@ _OPENVINO = _section(
     "artifact.openvino",
     "backends.openvino_names",
     ("xml", "read_network", "The network's file is read within limits, and defines no entities."),
+    ("weights", "verified_openvino:read_folder", "The weights' file holds all that the network keeps in it."),
     ("unmatched", "_check_all_there", "A factor that acts on nothing would be left out in silence."),
     ("ambiguous", "_check_alone", "A factor acts on one product, not on each whose name holds its own."),
     ("width", "_check_width", "Factors have the widths of the weight that they act on."),

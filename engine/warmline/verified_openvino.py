@@ -179,12 +179,23 @@ def read_folder(folder: Path) -> Network:
     Raises
     ------
     ArtifactError
-        ``artifact.folder``, ``artifact.openvino.tokenizer``, ``artifact.openvino.config``, ``artifact.openvino.xml``.
+        ``artifact.folder``, ``artifact.openvino.tokenizer``, ``artifact.openvino.config``, ``artifact.openvino.xml``,
+        ``artifact.openvino.weights``.
     """
     _check_whole(folder)
     with open_regular(folder / _XML) as fd:
         xml = os.pread(fd, min(os.fstat(fd).st_size, MAX_XML_BYTES + 1), 0)
-    return read_network(xml, str(folder / _XML))
+    network = read_network(xml, str(folder / _XML))
+    with open_regular(folder / WEIGHTS) as fd:
+        nbytes = os.fstat(fd).st_size
+    if nbytes < network.weights:
+        raise ArtifactError(
+            f"the file was cut: it has {nbytes} bytes, and the network keeps {network.weights} in it",
+            code="artifact.openvino.weights",
+            file=str(folder / WEIGHTS),
+            remedy="Copy or export the model again",
+        )
+    return network
 
 
 def _check_whole(folder: Path) -> None:

@@ -318,6 +318,7 @@ def test_formats_and_backends_that_do_not_meet(store: Store, tmp_path: Path) -> 
     refused("artifact.backend", store.add_model, ov, "x")
     store.add_model(ov, "ov", "openvino")
     refused("artifact.backend", store.add_adapter, tmp_path / "style.gguf", "x", "openvino", base="ov")
+    refused("artifact.missing", store.add_adapter, tmp_path / "no-such-folder", "x", "openvino", base="ov")
     (tmp_path / "bare.safetensors").write_bytes(b"")
     refused("artifact.peft.folder", store.add_adapter, tmp_path / "bare.safetensors", "x", "openvino", base="ov")
     (ov / "openvino_model.bin").unlink()

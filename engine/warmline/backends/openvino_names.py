@@ -48,12 +48,14 @@ class MatMul:
 class Network:
     """What an ``openvino_model.xml`` tells: its MatMuls in order, and what an import says that it was made of.
 
-    `constants` are the bytes of what it keeps, by element type (``u4``), most first.
+    `constants` are the bytes of what it keeps, by element type (``u4``), most first; `weights` is how many bytes the
+    file that it keeps them in has at least.
     """
 
     matmuls: tuple[MatMul, ...]
     source_digest: str | None = None
     constants: tuple[tuple[str, int], ...] = ()
+    weights: int = 0
 
 
 def read_network(xml: bytes, label: str) -> Network:
@@ -79,7 +81,7 @@ def read_network(xml: bytes, label: str) -> Network:
         parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise _xml_error(f"this is no XML that can be read: {error}", label) from None
-    return Network(tuple(reader.found), reader.source, tuple(reader.constants.most_common()))
+    return Network(tuple(reader.found), reader.source, tuple(reader.constants.most_common()), reader.weights)
 
 
 def match(pairs: Iterable[PeftPair], matmuls: Iterable[MatMul], label: str) -> tuple[str, ...]:
@@ -140,6 +142,7 @@ class _Reader:
         self.found: list[MatMul] = []
         self.source: str | None = None
         self.constants: Counter[str] = Counter()
+        self.weights = 0
         self._constant = False
         self._label = label
         self._name: str | None = None
@@ -157,8 +160,9 @@ class _Reader:
             self._inside, self._port, self._dims = "", -1, []
             self._constant = attributes.get("type") == "Const"
         elif self._constant and tag == "data":
-            kind, size = attributes.get("element_type", ""), attributes.get("size", "")
-            self.constants[kind[:16] if kind.isalnum() else "other"] += _number(size)
+            kind, size = attributes.get("element_type", ""), _number(attributes.get("size", ""))
+            self.constants[kind[:16] if kind.isalnum() else "other"] += size
+            self.weights = max(self.weights, _number(attributes.get("offset", "")) + size)
         elif self._name is not None:
             if tag in ("input", "output"):
                 self._inside = tag

@@ -43,7 +43,8 @@ def install_adapter(todo: Installation, source: str | Path, base: str) -> Adapte
     check_not_pickle(path)
     _check_not_bare(path)
     if not path.is_dir():
-        check_backend("gguf", todo.backend, str(path))
+        with open_regular(path):  # what is not there has no format
+            check_backend("gguf", todo.backend, str(path))
     todo.check_free("adapter")
     record_of_base = todo.places.models.get(base, todo.backend)
     with changes.staging(todo.places.home, f"adapter add {todo.name}") as stage, blaming(stage, path):

@@ -220,6 +220,8 @@ def test_a_list_reads_certificates_where_they_belong(certificates: Certificates,
     later = certificate_of(other(bos="none"), met=False)
     certificates.put(later.model_copy(update={"subject": good.subject, "made_at": "2999-01-01", "seal": None}))
     assert str(certificates.listed(variant, digests)).startswith("failed")
+    certificates.put(good.model_copy(update={"made_at": "2999-02-02"}))
+    assert str(certificates.listed(variant, digests)) == "certified"
 
 
 def test_a_list_notices_a_changed_byte(certificates: Certificates, variant: ResolvedVariant) -> None:

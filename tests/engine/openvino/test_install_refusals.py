@@ -23,6 +23,12 @@ def with_text(name: str, text: str) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_text(text)
 
 
+def keeping(offset: int, size: int) -> str:
+    """Write a network with one constant in its weights, of which `openvino_model` writes 7 bytes."""
+    data = f'<data element_type="f32" shape="1" offset="{offset}" size="{size}"/>'
+    return f'<net><layers><layer name="c" type="Const">{data}</layer></layers></net>'
+
+
 @pytest.mark.parametrize("copy", [False, True])
 @pytest.mark.parametrize(
     ("code", "spoil"),
@@ -37,6 +43,7 @@ def with_text(name: str, text: str) -> Callable[[Path], object]:
         ("artifact.openvino.xml", with_text("openvino_model.xml", "")),
         ("artifact.openvino.xml", with_text("openvino_model.xml", "<net>")),
         ("artifact.openvino.xml", with_text("openvino_model.xml", BOMB)),
+        ("artifact.openvino.weights", with_text("openvino_model.xml", keeping(offset=4, size=4))),
     ],
 )
 def test_what_cannot_be_used_is_not_installed(
@@ -52,6 +59,10 @@ def test_what_cannot_be_used_is_not_installed(
     assert Path(caught.value.file or "").is_relative_to(folder)
     assert state(home) == before
     assert list((home / "staging").glob("*")) == []
+
+
+def test_weights_that_are_just_long_enough_are_taken(tmp_path: Path) -> None:
+    assert read_folder(openvino_model(tmp_path / "ov", xml=keeping(offset=3, size=4))).weights == 7
 
 
 def test_use_needs_what_installing_needs(home: Path, tmp_path: Path) -> None:
