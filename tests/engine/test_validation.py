@@ -388,7 +388,8 @@ def test_every_rule_has_a_case_or_a_test_of_its_own(repo: Path) -> None:
         "tests/engine/test_records.py",
         "Conversion for llama.cpp": "tests/engine/artifacts/test_proof.py tests/engine/artifacts/test_convert.py",
         "OpenVINO folders, and adapters against them": "tests/engine/openvino/test_names.py "
-        "tests/engine/openvino/test_backend.py tests/engine/openvino/test_facts.py",
+        "tests/engine/openvino/test_backend.py tests/engine/openvino/test_facts.py "
+        "tests/engine/openvino/test_install_refusals.py",
         "Import for OpenVINO": "tests/engine/openvino/test_import.py tests/engine/openvino/test_import_refusals.py",
         "Catalogs": "tests/engine/test_catalog.py",
         "Variants": "tests/engine/test_registry.py tests/engine/host/test_service.py",
