@@ -107,7 +107,7 @@ async def test_updates_come_before_the_response_and_none_after(start: Any, room:
 
 
 async def test_cancel_stops_the_decode_and_answers_cancelled(start: Any, room: Room) -> None:
-    wire, engine = await start(answer("word " * 200))
+    wire, engine = await start(answer("word " * 20_000))
     session = await wire.new(room.root)
     engine.gate = asyncio.Event()
     number = wire.start("session/prompt", prompt_of(session, "Hi"))
