@@ -206,11 +206,13 @@ def _show(output: Output, found: list[tuple[Added, AnyEntry]]) -> None:
     from . import tables
     from .catalogs import kind_of
 
+    here = _installed_standings()
     if output.as_json:
         rows = []
         for added, entry in found:
             data = entry.model_dump(mode="json", exclude_unset=True)
-            rows.append({"catalog": added.catalog.name, "type": entry.type, "name": entry.name} | data)
+            names = {"catalog": added.catalog.name, "type": entry.type, "name": entry.name}
+            rows.append(names | data | {"installed_certificate": here.get(_key(entry))})
         output.json(rows)
         return
     if not found:
@@ -222,7 +224,7 @@ def _show(output: Output, found: list[tuple[Added, AnyEntry]]) -> None:
             kind_of(entry),
             entry.backend,
             _made_of(entry),
-            "given" if entry.certificate else "none",
+            "; here ".join(filter(None, ("given" if entry.certificate else "none", here.get(_key(entry))))),
             entry.licence,
             added.catalog.name,
             entry.description,
@@ -232,6 +234,23 @@ def _show(output: Output, found: list[tuple[Added, AnyEntry]]) -> None:
     tables.rows(
         output, ("entry", "type", "backend", "made of", "certificate", "licence", "catalog", "description"), cells
     )
+
+
+def _key(entry: AnyEntry) -> tuple[str, str, str]:
+    return entry.type, entry.backend, entry.name
+
+
+def _installed_standings() -> dict[tuple[str, str, str], str]:
+    """Tell how each installed variant stands by its certificate; nothing where the store has none at all."""
+    from warmline.registry import warmline_home
+
+    from warmline_server.listing import list_rows
+    from warmline_server.standing import certificates
+
+    home = warmline_home()
+    if certificates(home) is None:
+        return {}
+    return {("variant", row.found.backend, row.found.name): row.certificate for row in list_rows(home, None)}
 
 
 def _made_of(entry: AnyEntry) -> str:

@@ -152,6 +152,23 @@ def test_a_variant_brings_its_base_and_adapters_curated(warmline: Run, team: Tea
     assert (again["installed"], len(again["present"])) == ([], 2)
 
 
+def test_the_list_says_how_an_installed_variant_stands(warmline: Run, team: Team) -> None:
+    def listed() -> str:
+        (row,) = warmline("variant", "list", "--json").json
+        shown = {
+            each["name"]: each["installed_certificate"] for each in warmline("catalog", "list", "--json", "team").json
+        }
+        assert (shown["tiny"], shown["acme"]) == (None, row["certificate"])
+        text = " ".join(warmline("catalog", "list", "team").out.split())
+        assert f"given; here {row['certificate'].partition(':')[0]}" in text
+        return str(row["certificate"])
+
+    assert warmline("catalog", "add", team.file).code == 0
+    assert warmline("catalog", "list", "--json", "team").json[2]["installed_certificate"] is None
+    assert warmline("catalog", "install", "acme").code == 0
+    assert listed().startswith("void: ")  # it was measured with another backend
+
+
 def test_list_and_search(warmline: Run, team: Team) -> None:
     assert warmline("catalog", "list", "--json").json == []
     team.base["merged_from"] = "qwen+acme"
