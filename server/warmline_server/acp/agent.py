@@ -129,6 +129,7 @@ class Agent:
 
     async def authenticate(self, request: AuthenticateRequest, _call: Call) -> Json:
         """Refuse: no method is offered, and none is needed."""
+        self._initialized()
         raise InvalidParams(f"there is no method `{request.method_id}`: none is needed")
 
     async def new(self, request: NewSessionRequest, call: Call) -> Json:
@@ -155,6 +156,7 @@ class Agent:
 
     async def listed(self, request: ListSessionsRequest, _call: Call) -> Json:
         """List the sessions that were kept, the latest first."""
+        self._initialized()
         cwd = _folder(request.cwd) if request.cwd is not None else None
         first = _offset(request.cursor)
         heads = await asyncio.to_thread(self._store.listed, cwd)
@@ -170,6 +172,7 @@ class Agent:
 
     async def delete(self, request: DeleteSessionRequest, _call: Call) -> Json:
         """Delete a session, open or not."""
+        self._initialized()
         live = self._open.pop(request.session_id, None)
         if live is not None:
             await live.close()
@@ -221,11 +224,11 @@ class Agent:
 
     async def _turn(self, live: Live, prompt: list[Any]) -> Json:
         async with live.lock:
-            titled = live.record.head.title
+            titled, live.speaking = live.record.head.title, ""
             try:
                 return await self._answer(live, prompt)
             finally:
-                live.save()
+                await live.save()
                 head = live.record.head
                 if head.title != titled:
                     await live.tell(updates.session_info(head.title, head.updated_at))
@@ -311,10 +314,10 @@ def _folders(cwd: str, additional: list[str] | None) -> tuple[Path, tuple[Path, 
 def _folder(path: str) -> Path:
     if not os.path.isabs(path) or "\x00" in path:
         raise InvalidParams(f"`{path[:200]}` is no absolute path")
-    folder = Path(os.path.normpath(path))
-    if not folder.is_dir():
+    folder = os.path.normpath(path)
+    if not os.path.isdir(folder):  # also where the path is too long for the system, which `Path.is_dir` raises
         raise InvalidParams(f"`{path[:200]}` is no folder")
-    return folder
+    return Path(folder)
 
 
 def _offset(cursor: str | None) -> int:

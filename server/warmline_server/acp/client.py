@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from acp.schema import (
     ClientCapabilities,
@@ -19,6 +20,8 @@ from .edge import RequestError
 
 Json = dict[str, Any]
 M = TypeVar("M", bound=BaseModel)
+ANSWER_SECONDS: Final = 60.0
+ENDING_SECONDS: Final = 2.0  # what a turn that was cancelled waits for
 
 
 class Peer(Protocol):
@@ -35,7 +38,11 @@ class Peer(Protocol):
 
 @dataclass(slots=True)
 class Client:
-    """The client, with what it said that it can do. Answers that are not as they should be raise `RequestError`."""
+    """The client, with what it said that it can do.
+
+    Answers that are not as they should be raise `RequestError`, and so does none in time; persons and commands have all
+    the time that they take.
+    """
 
     peer: Peer
     capabilities: ClientCapabilities = field(default_factory=ClientCapabilities)
@@ -62,45 +69,54 @@ class Client:
     async def permission(self, session_id: str, tool_call: Json, options: list[Json]) -> str | None:
         """Ask a person; the chosen option's id, or None where the turn was cancelled instead."""
         params = {"sessionId": session_id, "toolCall": tool_call, "options": options}
-        answer = await self._ask("session/request_permission", params, RequestPermissionResponse)
+        answer = await self._ask("session/request_permission", params, RequestPermissionResponse, None)
         return answer.outcome.option_id if answer.outcome.outcome == "selected" else None
 
     async def read_text_file(self, session_id: str, path: Path) -> str:
         """Read a whole file, with changes that are not saved yet."""
         params = {"sessionId": session_id, "path": str(path)}
-        return (await self._ask("fs/read_text_file", params, ReadTextFileResponse)).content
+        return (await self._ask("fs/read_text_file", params, ReadTextFileResponse, ANSWER_SECONDS)).content
 
     async def write_text_file(self, session_id: str, path: Path, content: str) -> None:
         """Write a whole file."""
         params = {"sessionId": session_id, "path": str(path), "content": content}
-        await self.peer.send_request("fs/write_text_file", params)
+        await self._request("fs/write_text_file", params, ANSWER_SECONDS)
 
     async def create_terminal(self, session_id: str, command: str, cwd: Path, most_bytes: int) -> str:
         """Start a shell command in a terminal and give the terminal's id."""
         shell = {"command": "/bin/sh", "args": ["-c", command], "cwd": str(cwd), "outputByteLimit": most_bytes}
-        return (
-            await self._ask("terminal/create", {"sessionId": session_id, **shell}, CreateTerminalResponse)
-        ).terminal_id
+        params = {"sessionId": session_id, **shell}
+        return (await self._ask("terminal/create", params, CreateTerminalResponse, ANSWER_SECONDS)).terminal_id
 
     async def wait_for_exit(self, session_id: str, terminal_id: str) -> None:
         """Wait until a terminal's command has ended."""
-        await self.peer.send_request("terminal/wait_for_exit", {"sessionId": session_id, "terminalId": terminal_id})
+        params = {"sessionId": session_id, "terminalId": terminal_id}
+        await self._request("terminal/wait_for_exit", params, None)
 
     async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutputResponse:
         """Give what a terminal shows, and how its command ended, if it has."""
         params = {"sessionId": session_id, "terminalId": terminal_id}
-        return await self._ask("terminal/output", params, TerminalOutputResponse)
+        return await self._ask("terminal/output", params, TerminalOutputResponse, ANSWER_SECONDS)
 
     async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
         """End a terminal's command; what it showed stays."""
-        await self.peer.send_request("terminal/kill", {"sessionId": session_id, "terminalId": terminal_id})
+        params = {"sessionId": session_id, "terminalId": terminal_id}
+        await self._request("terminal/kill", params, ENDING_SECONDS)
 
     async def release_terminal(self, session_id: str, terminal_id: str) -> None:
         """Let go of a terminal."""
-        await self.peer.send_request("terminal/release", {"sessionId": session_id, "terminalId": terminal_id})
+        params = {"sessionId": session_id, "terminalId": terminal_id}
+        await self._request("terminal/release", params, ENDING_SECONDS)
 
-    async def _ask(self, method: str, params: Json, model: type[M]) -> M:
-        answer = await self.peer.send_request(method, params)
+    async def _request(self, method: str, params: Json, seconds: float | None) -> Any:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.peer.send_request(method, params)
+        except TimeoutError:
+            raise RequestError(-32603, f"the client did not answer {method} in {seconds:g} s") from None
+
+    async def _ask(self, method: str, params: Json, model: type[M], seconds: float | None) -> M:
+        answer = await self._request(method, params, seconds)
         try:
             return model.model_validate(answer)
         except ValidationError:

@@ -30,6 +30,7 @@ from ..stdio import Streams
 MAX_LINE: Final = 32 << 20  # bytes: far more than any prompt that a context holds
 _CHUNK: Final = 1 << 16
 _CANCELLED: Final = -32800
+_ID: Final = re.compile(rb'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,200}")\s*[,}]')
 _HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 Json = dict[str, Any]
 Followup = Callable[[], Awaitable[None]]
@@ -124,8 +125,10 @@ class Lines:
     async def _understood(self, line: bytes) -> Json | None:
         if not line.strip():
             return None
+        if len(line) > MAX_LINE:
+            return await self._too_long(line)
         try:
-            message = _parsed(line) if len(line) <= MAX_LINE else None
+            message = _parsed(line)
         except (ValueError, RecursionError):
             await self._refuse(-32700, "Parse error", None)
             return None
@@ -140,6 +143,18 @@ class Lines:
                 await self._refuse(-32602, "Invalid params", message["id"])
         elif isinstance(message.get("error") or {}, dict):
             return message
+        else:  # no error as it should be, but whoever asked waits for it
+            return {"id": message.get("id"), "error": {}}
+        return None
+
+    async def _too_long(self, line: bytes) -> Json | None:
+        """Refuse a request that is too long; an answer that is becomes an error, since somebody waits for it."""
+        head, what = line[:1000], f"longer than {MAX_LINE} bytes"
+        found = _ID.search(head) or _ID.search(line[-300:])
+        request_id = json.loads(found[1]) if found is not None else None
+        if request_id is not None and b'"method"' not in head:
+            return {"id": request_id, "error": {"code": -32600, "message": f"the answer is {what}"}}
+        await self._refuse(-32600, f"Invalid request: it is {what}", request_id)
         return None
 
     async def _refuse(self, code: int, text: str, request_id: Any) -> None:
@@ -276,11 +291,18 @@ class Edge:
 
 def _validated(model: type[BaseModel], params: Any) -> BaseModel:
     try:
-        return model.model_validate(dict(params) if isinstance(params, dict) else params)
+        request = model.model_validate(dict(params) if isinstance(params, dict) else params)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         where = ".".join(map(str, first["loc"])) or "params"
         raise InvalidParams(f"{where}: {first['msg']}") from None
+    for name, known in model.model_fields.items():
+        key = known.alias or name
+        given, read = params.get(key) if isinstance(params, dict) else None, getattr(request, name)
+        # The SDK passes over items that it can't read; whoever named a tool server would look for it in vain.
+        if isinstance(given, list) and isinstance(read, list) and len(read) < len(given):
+            raise InvalidParams(f"{key}: {len(given) - len(read)} of its items are not as the protocol has them")
+    return request
 
 
 def _numbered(message: Json) -> Json:

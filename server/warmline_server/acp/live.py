@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from warmline.errors import WarmlineError
 from warmline.host.client import EngineClient
@@ -28,6 +28,7 @@ from .tools.tool import Place, Tool
 from .transcript import Noted
 
 Json = dict[str, Any]
+_BETWEEN: Final = ("user_message_chunk", "agent_thought_chunk", "tool_call", "plan")
 
 
 @dataclass(slots=True)
@@ -46,6 +47,10 @@ class Live:
         Tokens of the context that the latest step used.
     last
         How the latest step went.
+    speaking
+        Which message was told last, if nothing but more of it came since.
+    unkept
+        Whether it could not be written last, which the person was told.
     servers
         The MCP servers that the client gave it.
     """
@@ -63,6 +68,8 @@ class Live:
     shown: list[Json] | None = None
     used: int = 0
     last: LastReport | None = None
+    unkept: bool = False
+    speaking: str = ""
     servers: Servers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -159,17 +166,37 @@ class Live:
         await self._changed()
 
     async def _changed(self) -> None:
-        self.save()
+        await self.save()
         await self.tell(updates.config_options(self.options()))
 
-    def save(self) -> None:
-        """Keep the session, if anything was said in it."""
-        if self.record.entries:
+    async def save(self) -> None:
+        """Keep the session, if anything was said in it; where that fails the person is told, once."""
+        if not self.record.entries:
+            return
+        try:
             self.store.save(self.record)
+        except OSError as error:
+            if not self.unkept:
+                self.unkept = True
+                await self.note(f"This session cannot be kept: {error.strerror or error}.")
+        else:
+            self.unkept = False
 
     async def tell(self, update: Json) -> None:
         """Tell the client what happens here."""
-        await self.client.update(self.id, update)
+        await self.client.update(self.id, self._apart(update))
+
+    def _apart(self, update: Json) -> Json:
+        """Begin a new paragraph where one message follows another: most clients join what comes in a row."""
+        kind = update["sessionUpdate"]
+        if kind == "agent_message_chunk":
+            message, before = update.get("messageId", "note"), self.speaking
+            self.speaking = message
+            if before and (message != before or message == "note"):
+                return {**update, "content": {"type": "text", "text": f"\n\n{update['content']['text']}"}}
+        elif kind in _BETWEEN:
+            self.speaking = ""
+        return update
 
     async def note(self, text: str) -> None:
         """Say something as Warmline itself: shown and kept, and not for the model."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Container, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,7 +59,7 @@ class Servers:
         """Begin to start servers; `started` waits for them."""
         for number, server in enumerate(servers):
             plain = _NAME.sub("-", server.name)[:32].strip("-") or f"server-{number}"
-            name = plain if plain not in self.reports else f"{plain}-{number}"
+            name = _free(plain, self.reports)
             self.reports[name] = "starting"
             begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._starting.append(begun)
@@ -72,6 +73,9 @@ class Servers:
     async def close(self) -> None:
         """End the servers."""
         self._stop.set()
+        for task, begun in zip(self._running, self._starting, strict=True):
+            if not begun.done():  # it hears of nothing but its own start
+                task.cancel()
         if self._running:
             await asyncio.wait(self._running, timeout=START_SECONDS)
         for task in self._running:
@@ -90,13 +94,16 @@ class Servers:
                 async with asyncio.timeout(START_SECONDS):
                     await session.initialize()
                     offered = (await session.list_tools()).tools
-                found = [_ServerTool(self, name, session, each) for each in offered[:_MOST_TOOLS]]
-                self.tools += found
+                found: dict[str, Tool] = {}
+                for each in offered[:_MOST_TOOLS]:
+                    own = _free(f"{name}.{_NAME.sub('-', each.name)[:64]}", found)
+                    found[own] = _ServerTool(self, name, own, session, each)
+                self.tools += found.values()
                 self.reports[name] = f"runs, {len(found)} tools"
                 begun.set_result(None)
                 await self._stop.wait()
         except Exception as error:  # whatever a foreign program does must not end the session
-            self.lost(name, str(error) or type(error).__name__)
+            self.lost(name, _why(error))
         finally:
             if not begun.done():
                 begun.set_result(None)
@@ -104,6 +111,19 @@ class Servers:
     def lost(self, name: str, why: str) -> None:
         """Note that a server is of no use any more."""
         self.reports[name] = f"failed: {' '.join(why.split())[:200]}"
+
+
+def _free(name: str, taken: Container[str]) -> str:
+    """Give a name, or with a number where it is taken already."""
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(1)))
+    return next(each for each in names if each not in taken)
+
+
+def _why(error: BaseException) -> str:
+    """Give what went wrong; a group of errors says just that it is one."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error) or type(error).__name__
 
 
 @asynccontextmanager
@@ -140,14 +160,14 @@ class _ServerTool:
 
     effect: Effect = "run"
 
-    def __init__(self, servers: Servers, server: str, session: ClientSession, tool: Any) -> None:
+    def __init__(self, servers: Servers, server: str, name: str, session: ClientSession, tool: Any) -> None:
         self._servers, self._server, self._session = servers, server, session
         self._own_name: str = tool.name
-        self.name = f"{server}.{_NAME.sub('-', tool.name)[:64]}"
+        self.name = name
         what = " ".join((tool.description or tool.name).split())[:_MOST_USAGE]
         self.schema = usable_schema(tool.input_schema)
         arguments = ", ".join(self.schema.get("properties", {}))
-        self.usage = f"{self.name}({arguments}): {what}"
+        self.usage = f"{self.name}({arguments[:_MOST_USAGE]}): {what}"
 
     async def prepare(self, arguments: dict[str, Any], place: Place) -> Action:
         """See `Tool.prepare`."""
@@ -165,10 +185,13 @@ class _ServerTool:
         except TimeoutError:
             raise ToolError(f"{self.name} gave no answer in {CALL_SECONDS:g} s") from None
         except Exception as error:  # as where it was started
-            self._servers.lost(self._server, str(error) or type(error).__name__)
-            raise ToolError(f"{self._server} failed: {error}") from None
+            why = _why(error)
+            self._servers.lost(self._server, why)
+            raise ToolError(f"{self._server} failed: {why[:_MOST_USAGE]}") from None
         parts = [part.text for part in getattr(result, "content", ()) if getattr(part, "type", "") == "text"]
-        text = "\n".join(parts)[:_MOST_CHARACTERS] or "[nothing that is text]"
+        text = "\n".join(parts) or "[nothing that is text]"
+        if len(text) > _MOST_CHARACTERS:
+            text = f"{text[:_MOST_CHARACTERS]}\n[{len(text) - _MOST_CHARACTERS} characters left out]"
         if getattr(result, "is_error", False):
             raise ToolError(text)
         return text

@@ -38,8 +38,7 @@ class Permissions:
         Withdrawn
             The turn was cancelled.
         """
-        if not allowed(mode, action.effect):
-            raise Refused("the session is read-only: no file is changed and no command is run")
+        refuse_forbidden(action, mode)
         if action.scope in self.never:
             raise Refused(f"the user refuses {action.scope}")
         if not asks(mode, action.effect) or action.scope in self.always:
@@ -56,6 +55,12 @@ class Permissions:
             self.never.add(action.scope)
         if chosen not in ("allow_once", "allow_always"):
             raise Refused("the user refuses it")
+
+
+def refuse_forbidden(action: Action, mode: Mode) -> None:
+    """Raise `Refused` where a mode allows an action in no case."""
+    if not allowed(mode, action.effect):
+        raise Refused("the session is read-only: no file is changed and no command is run")
 
 
 def _choices(scope: str) -> list[Json]:

@@ -20,7 +20,7 @@ from warmline.errors import ArtifactError
 
 from .choice import Choice
 from .modes import DEFAULT, Mode
-from .transcript import Asked, Entry, size
+from .transcript import Asked, Entry, size, slimmed
 
 MAX_SESSIONS: Final = 200
 MAX_ENTRIES: Final = 500
@@ -83,9 +83,19 @@ class Record:
         self.change(hidden=min(len(self.entries), self.head.hidden + count))
 
     def bound(self) -> None:
-        """Drop the oldest turns for good where there are too many; what remains begins with something asked."""
+        """Drop the oldest turns for good where there are too many; what remains begins with something asked.
+
+        What only clients are shown goes first: one change of a large file must not cost what was said.
+        """
         sizes = [size(entry) for entry in self.entries]
         drop, total = 0, sum(sizes)
+        for index, entry in enumerate(self.entries):
+            if total <= MAX_BYTES:
+                break
+            self.entries[index] = slimmed(entry)
+            total -= sizes[index]
+            sizes[index] = size(self.entries[index])
+            total += sizes[index]
         while drop < len(sizes) and (len(sizes) - drop > MAX_ENTRIES or total > MAX_BYTES):
             total -= sizes[drop]
             drop += 1
@@ -127,9 +137,10 @@ class SessionStore:
         try:
             with open_regular(self._path(session_id)) as handle, open(handle, "rb", closefd=False) as file:
                 first, *rest = file.read(2 * MAX_BYTES).splitlines()
-            return Record(Head.model_validate_json(first), [_ENTRY.validate_json(line) for line in rest])
+            record = Record(Head.model_validate_json(first), [_ENTRY.validate_json(line) for line in rest])
         except (OSError, ValueError, ArtifactError):
             return None
+        return record if record.head.id == session_id else None
 
     def delete(self, session_id: str) -> None:
         """Delete a session; one that is not there is deleted already."""
@@ -139,7 +150,7 @@ class SessionStore:
     def listed(self, cwd: Path | None = None) -> list[Head]:
         """List sessions, the latest first; with `cwd` those of that folder only."""
         heads = []
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             for path in self._folder.iterdir():
                 if _ID.match(path.stem) and path.suffix == ".jsonl" and (head := _head(path)) is not None:
                     heads.append(head)

@@ -74,7 +74,7 @@ def _line(turn: Sequence[Entry]) -> str:
     for entry in turn:
         if isinstance(entry, Asked):
             parts.append(f"the user said: {_quoted(entry.text)}")
-        elif isinstance(entry, Used) and entry.call["status"] == "completed":
+        elif isinstance(entry, Used) and entry.call.get("status") == "completed":
             parts.append(f"done: {_quoted(entry.call['title'])}")
         elif isinstance(entry, Answered):
             parts.append(f"you answered: {_quoted(entry.text)}")

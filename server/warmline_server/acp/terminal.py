@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
 import sys
+import termios
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +15,7 @@ from acp.schema import InitializeRequest, NewSessionRequest, PromptRequest, Text
 from warmline.digests import short
 from warmline.errors import WarmlineError
 
-from ..cli.output import Output, cell, visible
+from ..cli.output import Output, cell, one_line, visible
 from .agent import Agent
 from .edge import Call, RequestError
 
@@ -44,7 +46,7 @@ class Terminal:
                 self._diff(content)
         names = {option["optionId"]: option["name"] for option in params["options"]}
         offered = ", ".join(f"{key} = {names[option]}" for key, option in _KEYS.items())
-        chosen = _KEYS.get((await self._ask(visible(f"{offered}: "))).strip().lower(), "reject_once")
+        chosen = _KEYS.get((await self._ask(one_line(f"{offered}: "))).strip().lower(), "reject_once")
         return {"outcome": {"outcome": "selected", "optionId": chosen}}
 
     async def send_notification(self, method: str, params: Json) -> None:
@@ -143,17 +145,27 @@ def converse(agent: Agent, output: Output, cwd: Path, variant: str | None) -> No
             while True:
                 try:
                     text = input("> ")
-                except (EOFError, KeyboardInterrupt):
+                except KeyboardInterrupt:  # meant for a turn that had just ended, or for what was typed
+                    output.stdout.write("\n")
+                    output.note(cell("Ctrl-D ends the conversation.", "dim"))
+                    continue
+                except EOFError:
                     output.stdout.write("\n")
                     return
                 if text.strip():
-                    runner.run(conversation.say(text))
+                    with contextlib.suppress(KeyboardInterrupt):  # once more, while the turn is being ended
+                        runner.run(conversation.say(text))
         finally:
             runner.run(agent.leave())
 
 
 async def typed_line(question: str) -> str:
-    """Show a question and wait for a line on the terminal, without holding up what runs or is cancelled meanwhile."""
+    """Show a question and wait for a line on the terminal, without holding up what runs or is cancelled meanwhile.
+
+    What was typed or pasted before the question answers nothing: a second line of a prompt must permit no command.
+    """
+    with contextlib.suppress(termios.error):  # no terminal
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     sys.stderr.write(question)
     sys.stderr.flush()
     loop = asyncio.get_running_loop()

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import updates
 from .live import Live
-from .permissions import Refused
+from .permissions import Refused, refuse_forbidden
 from .plans import ToolCall
 from .tools.tool import Action, Result, ToolError
 from .transcript import Planned, Used
@@ -77,6 +77,7 @@ async def show_plan(live: Live, plan: ToolCall, decoded: Json) -> None:
 async def _permitted(live: Live, action: Action, call: Json) -> Result:
     shown = {**call, "status": "pending"}
     await live.permissions.check(action, live.record.head.mode, live.client, live.id, shown)
+    refuse_forbidden(action, live.record.head.mode)  # it may have changed while the person was asked
     await live.tell({"sessionUpdate": "tool_call_update", "toolCallId": call["toolCallId"], "status": "in_progress"})
 
     async def report(content: list[Json]) -> None:

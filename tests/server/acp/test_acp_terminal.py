@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -29,9 +32,13 @@ from warmline_server.cli.output import Output
 import asyncio
 class Slow(PlannedEngine):
     async def chat(self, request):
-        async for event in super().chat(request):
-            await asyncio.sleep(0.01 if request.messages[-1].content == "long" else 0)
-            yield event
+        said = request.messages[-1].content
+        try:
+            async for event in super().chat(request):
+                await asyncio.sleep(0.01 if said in ("long", "stubborn") else 0)
+                yield event
+        finally:
+            await asyncio.sleep(1 if said == "stubborn" else 0)
 engine = Slow({plans})
 converse(Agent(warmline_home(), lambda: engine), Output(), Path.cwd(), None)
 """
@@ -85,9 +92,9 @@ async def test_commands_and_errors_are_printed(room: Room, capsys: Any) -> None:
     assert "variant.unknown" in err
 
 
-def test_ctrl_c_ends_a_turn_and_ctrl_d_the_conversation(room: Room) -> None:
-    path = [folder for folder in sys.path if "tests" in folder]
-    code = TALK.format(path=path, plans=repr(answer("word " * 500)))
+@contextmanager
+def pseudo_terminal(room: Room, code: str) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[str], str], int]]:
+    """Run code at a terminal; gives the process, what waits for a text and gives all up to it, and what types."""
     leader, follower = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", code],
@@ -100,27 +107,72 @@ def test_ctrl_c_ends_a_turn_and_ctrl_d_the_conversation(room: Room) -> None:
     os.close(follower)
     seen = ""
 
-    def until(text: str) -> None:
+    def until(text: str) -> str:
         nonlocal seen
         limit = time.monotonic() + 20
         while text not in seen:
-            assert time.monotonic() < limit, seen
+            assert select.select([leader], [], [], max(0.0, limit - time.monotonic()))[0], seen
             seen += os.read(leader, 4096).decode()
+        before, _, seen = seen.partition(text)
+        return before
 
     try:
+        yield process, until, leader
+    finally:
+        process.kill()
+        process.wait()
+        os.close(leader)
+
+
+def test_ctrl_c_ends_a_turn_and_ctrl_d_the_conversation(room: Room) -> None:
+    path = [folder for folder in sys.path if "tests" in folder]
+    code = TALK.format(path=path, plans=repr(answer("word " * 20_000)))
+    with pseudo_terminal(room, code) as (process, until, leader):
         until("> ")
         os.write(leader, b"long\n")
         until("word word")
         process.send_signal(signal.SIGINT)
         until("cancelled")
-        seen = seen[seen.index("cancelled") :]
+        until("> ")
+        process.send_signal(signal.SIGINT)
+        until("Ctrl-D ends the conversation")
         until("> ")
         os.write(leader, b"/help\n")
         until("/status")
-        seen = seen[seen.index("/status") :]
         until("> ")
         os.write(leader, b"\x04")
         assert process.wait(10) == 0
-    finally:
-        process.kill()
-        os.close(leader)
+
+
+def test_what_was_pasted_before_a_question_is_no_answer_to_it(room: Room) -> None:
+    path = [folder for folder in sys.path if "tests" in folder]
+    plans = (call("run_command", command="touch ran\n: forged"), answer("Well."))
+    with pseudo_terminal(room, TALK.format(path=path, plans=", ".join(map(repr, plans)))) as (process, until, leader):
+        until("> ")
+        os.write(leader, b"Run it.\ny\na\n")
+        shown = until("never = ")
+        assert "touch ran\\n: forged, in this session, n = Reject" in shown
+        until("session: ")
+        os.write(leader, b"n\n")
+        until("Well.")
+        assert not (room.root / "ran").exists()
+        until("> ")
+        os.write(leader, b"\x04")
+        assert process.wait(10) == 0
+
+
+def test_ctrl_c_again_while_a_turn_ends_does_not_end_the_conversation(room: Room) -> None:
+    path = [folder for folder in sys.path if "tests" in folder]
+    code = TALK.format(path=path, plans=repr(answer("word " * 20_000)))
+    with pseudo_terminal(room, code) as (process, until, leader):
+        until("> ")
+        os.write(leader, b"stubborn\n")
+        until("word word")
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        until("> ")
+        os.write(leader, b"/help\n")
+        until("/status")
+        os.write(leader, b"\x04")
+        assert process.wait(10) == 0

@@ -1,4 +1,4 @@
-"""A small MCP server on stdio, by hand: `add` adds, `die` ends the process, `wait` never answers."""
+"""A small MCP server on stdio: `add` adds, `die` ends the process, `wait` never answers, two say who they are."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ TOOLS = [
     {"name": "add", "description": "adds", "inputSchema": NUMBERS},
     {"name": "die", "inputSchema": {"type": "object", "propertyNames": {"pattern": "x"}}},
     {"name": "wait", "inputSchema": {"type": "object"}},
+    {"name": "who am", "inputSchema": {"type": "object"}},
+    {"name": "who-am", "inputSchema": {"type": "object"}},
 ]
 
 for line in sys.stdin:
@@ -27,6 +29,8 @@ for line in sys.stdin:
     elif method == "tools/call" and params["name"] == "add":
         total = params["arguments"]["a"] + params["arguments"]["b"]
         answer = {"result": {"content": [{"type": "text", "text": f"sum {total}"}]}}
+    elif method == "tools/call" and params["name"].startswith("who"):
+        answer = {"result": {"content": [{"type": "text", "text": params["name"]}]}}
     elif method == "tools/call" and params["name"] == "die":
         sys.exit(1)
     elif method == "tools/call":

@@ -29,11 +29,11 @@ class EditFile:
         given = checked(_Arguments, arguments)
         real = writable(place, given.path)
         shown = place.shown(real)
-        old = await read_text(place, real)
+        old = await read_text(place, real, exact=True)
         new = _replaced(old, given, shown)
 
         async def perform(_report: Report) -> Result:
-            if await read_text(place, real) != old:
+            if await read_text(place, real, exact=True) != old:
                 raise ToolError(f"{shown} changed meanwhile: read it again")
             await write_text(place, real, new)
             return Result(f"{shown} is changed.", [updates.diff_content(str(real), old, new)])

@@ -32,10 +32,16 @@ def writable(place: Place, path: str) -> Path:
         raise ToolError(str(error)) from None
 
 
-async def read_text(place: Place, real: Path) -> str:
-    """Read a whole text file; raises `ToolError` where there is none, or it is too large or binary."""
+async def read_text(place: Place, real: Path, *, exact: bool = False) -> str:
+    """Read a whole text file; raises `ToolError` where there is none, or it is too large or binary.
+
+    Parameters
+    ----------
+    exact
+        Refuse a file that is not UTF-8, which could not be written back as it was; else what is none is replaced.
+    """
     if not place.client.reads:
-        return await asyncio.to_thread(_read, real, place.shown(real))
+        return await asyncio.to_thread(_read, real, place.shown(real), exact)
     try:
         text = await place.client.read_text_file(place.session_id, real)
     except RequestError as error:
@@ -56,11 +62,14 @@ async def write_text(place: Place, real: Path, text: str) -> None:
         raise ToolError(f"the client cannot write {place.shown(real)}: {error}") from None
 
 
-def _read(real: Path, shown: str) -> str:
+def _read(real: Path, shown: str, exact: bool) -> str:
     data = read_bytes(real, shown)
     if b"\x00" in data[:8192]:
         raise ToolError(f"{shown} is a binary file")
-    return data.decode("utf-8", "replace")
+    try:
+        return data.decode("utf-8", "strict" if exact else "replace")
+    except UnicodeDecodeError:
+        raise ToolError(f"{shown} is not UTF-8, and a change would damage it") from None
 
 
 def read_bytes(real: Path, shown: str) -> bytes:
