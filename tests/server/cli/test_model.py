@@ -80,7 +80,7 @@ def test_show_reads_a_folder_without_its_library(
         f'<layer name="c{size}" type="Const"><data element_type="{kind}" size="{size}"/></layer>'
         for kind, size in (("f16", 20), ("u4", 70), ("f16", 10))
     )
-    folder = openvino_model(tmp_path / "ov", xml=f"<net><layers>{constants}</layers></net>")
+    folder = openvino_model(tmp_path / "ov", bytes(70), xml=f"<net><layers>{constants}</layers></net>")
     names = ["<|endoftext|>", "<s>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
     files = {
         "config.json": {"model_type": "qwen2", "max_position_embeddings": 4096, "bos_token_id": 1, "eos_token_id": 0},
