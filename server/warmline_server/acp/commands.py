@@ -14,10 +14,11 @@ from ..listing import list_rows
 from ..paths import short_path
 from ..standing import standing
 from .edge import RequestError
+from .formats import format_of
 from .live import Live
 from .options import VARIANT, describe_row
 from .shortening import make_room
-from .telling import told
+from .telling import left_out, told
 
 Json = dict[str, Any]
 Command = Callable[[Live, str], Awaitable[str]]
@@ -74,6 +75,8 @@ async def status(live: Live, _argument: str) -> str:
     ]
     rows += [("Not seen by the model", f"the oldest {head.hidden} entries")] if head.hidden else []
     rows += [(f"Tool server {name}", how) for name, how in live.servers.reports.items()]
+    unknown = left_out(live, format_of(variant.profile), described.context.n_ctx)
+    rows += [("Tools left out", f"{', '.join(unknown)}: the context has no room for them")] if unknown else []
     return table(rows)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,6 +55,8 @@ class Live:
         Whether it could not be written last, which the person was told.
     servers
         The MCP servers that the client gave it.
+    left_out
+        Their tools that there is no room for, as the person was told last.
     """
 
     record: Record
@@ -70,6 +74,7 @@ class Live:
     last: LastReport | None = None
     unkept: bool = False
     speaking: str = ""
+    left_out: Sequence[str] = ()
     servers: Servers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,8 +82,8 @@ class Live:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """What the model can use: the agent's own tools, then those of servers."""
-        return (*BUILT_IN, *self.servers.tools)
+        """The agent's own tools, then those of servers, whether or not there is room to tell the model of them."""
+        return (*BUILT_IN, *chain.from_iterable(self.servers.tools.values()))
 
     @property
     def id(self) -> str:

@@ -28,6 +28,7 @@ START_SECONDS: Final = 15.0
 CALL_SECONDS: Final = 60.0
 _MOST_SERVERS: Final = 8
 _MOST_TOOLS: Final = 32
+_MOST_PAGES: Final = 16
 _MOST_USAGE: Final = 200
 _MOST_CHARACTERS: Final = 8_000
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
@@ -49,7 +50,7 @@ class Servers:
     """A session's servers. One that does not start, or dies, is reported and costs the session nothing else."""
 
     cwd: Path
-    tools: list[Tool] = field(default_factory=list)
+    tools: dict[str, list[Tool]] = field(default_factory=dict)
     reports: dict[str, str] = field(default_factory=dict)
     _running: list[asyncio.Task[None]] = field(default_factory=list)
     _starting: list[asyncio.Future[None]] = field(default_factory=list)
@@ -93,13 +94,14 @@ class Servers:
             ):
                 async with asyncio.timeout(START_SECONDS):
                     await session.initialize()
-                    offered = (await session.list_tools()).tools
+                    offered = await _tools(session)
                 found: dict[str, Tool] = {}
                 for each in offered[:_MOST_TOOLS]:
                     own = _free(f"{name}.{_NAME.sub('-', each.name)[:64]}", found)
                     found[own] = _ServerTool(self, name, own, session, each)
-                self.tools += found.values()
-                self.reports[name] = f"runs, {len(found)} tools"
+                self.tools[name] = list(found.values())
+                of = "" if len(offered) == len(found) else f" of {len(offered)}; no more of one server are used"
+                self.reports[name] = f"runs, {len(found)}{of or ' tools'}"
                 begun.set_result(None)
                 await self._stop.wait()
         except Exception as error:  # whatever a foreign program does must not end the session
@@ -117,6 +119,21 @@ def _free(name: str, taken: Container[str]) -> str:
     """Give a name, or with a number where it is taken already."""
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(1)))
     return next(each for each in names if each not in taken)
+
+
+async def _tools(session: ClientSession) -> list[Any]:
+    """List a server's tools, page by page."""
+    from mcp.types import PaginatedRequestParams
+
+    found: list[Any] = []
+    cursor: str | None = None
+    for _ in range(_MOST_PAGES):
+        page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+        found += page.tools
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return found
 
 
 def _why(error: BaseException) -> str:

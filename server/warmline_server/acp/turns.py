@@ -23,8 +23,9 @@ from .plans import PLAN_TOOL, Answer, BadPlan, ToolCall
 from .shortening import make_room
 from .stalling import Stalling
 from .steps import Decoding, Step
-from .telling import told
+from .telling import left_out, offered, told
 from .tool_calls import refuse_again, show_plan, use_tool
+from .tools.tool import Tool
 from .transcript import Answered, Asked, Noted, Planned, Used
 
 Json = dict[str, Any]
@@ -32,6 +33,11 @@ _REPAIR: Final = "That was no valid reply: {what}. Reply with {how}."
 _ANSWER_NOW: Final = "Answer the user now, with what you know; no more tools can be used."
 _GIVEN_UP: Final = "The model's reply could not be understood, twice in a row. Nothing was done with it."
 _CUT: Final = "The model's reply was cut off before it was whole. Nothing was done with it."
+_LEFT_OUT: Final = (
+    "The context of {n_ctx} tokens has no room for all tools of servers: the model is not told of {count} ({names}). "
+    "A larger context (option Context) or fewer servers leave more room."
+)
+_MOST_NAMED: Final = 5
 _CIRCLES: Final = "The answer only repeated itself and was stopped."
 
 
@@ -78,6 +84,7 @@ class Turn:
         self._variant, self._status = await live.load()
         self._format = format_of(self._variant.profile)
         await live.tell_options()
+        await self._tell_left_out()
         given = await understood(blocks, live.place)
         entries = live.record.entries
         before = len(entries)
@@ -93,6 +100,19 @@ class Turn:
                 del entries[before:]
             raise
         return {"stopReason": reason, "_meta": self.meta}
+
+    @property
+    def _tools(self) -> Sequence[Tool]:
+        return offered(self._live, self._format, self._status.context.n_ctx)
+
+    async def _tell_left_out(self) -> None:
+        """Say which tools there is no room for, once; and again when they are others."""
+        live, n_ctx = self._live, self._status.context.n_ctx
+        names = left_out(live, self._format, n_ctx)
+        if names != live.left_out:
+            live.left_out = names
+            if names:
+                await live.note(_LEFT_OUT.format(n_ctx=n_ctx, count=len(names), names=_some(names)))
 
     async def _steps(self) -> str:
         spent, limits = 0, self._limits
@@ -153,7 +173,7 @@ class Turn:
     def _check_call(self, plan: ToolCall) -> None:
         if self._answer_now:
             raise BadPlan("no more tools can be used")
-        names = [*(tool.name for tool in self._live.tools), PLAN_TOOL]
+        names = [*(tool.name for tool in self._tools), PLAN_TOOL]
         if plan.name not in names:
             raise BadPlan(f"there is no tool called {plan.name[:64]}; there are {', '.join(names)}")
 
@@ -201,7 +221,7 @@ class Turn:
 
     def _request(self) -> ChatRequest:
         live = self._live
-        held = self._format.held(live.tools, live.record.head.mode, only_answer=self._answer_now)
+        held = self._format.held(self._tools, live.record.head.mode, only_answer=self._answer_now)
         said = told(live, self._variant.profile, self._status.context.n_ctx)
         return ChatRequest(
             client=live.client_id,
@@ -240,6 +260,11 @@ class Turn:
 def _over(limits: Limits, out_of_tokens: bool) -> str:
     what = f"{limits.tokens} tokens" if out_of_tokens else f"{limits.steps} steps"
     return f"The turn is over: it took its {what}."
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = len(names) - _MOST_NAMED
+    return f"{', '.join(names[:_MOST_NAMED])}{f' and {rest} more' if rest > 0 else ''}"
 
 
 def _user(content: str) -> ChatTurn:

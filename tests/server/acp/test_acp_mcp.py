@@ -123,3 +123,33 @@ async def test_a_session_does_not_wait_for_a_server_that_does_not_start(start: A
     begun = time.monotonic()
     await wire.ask("session/close", {"sessionId": session})
     assert time.monotonic() - begun < 8
+
+
+async def test_tools_that_the_context_has_no_room_for_are_left_out_and_named(start: Any, room: Room) -> None:
+    wire, engine = await start(call("small.add", a=1, b=2), answer("x"), answer("y"))
+    session = await wire.new(room.root, mcpServers=[server("many", sys.executable, SERVER, "60"), server("small")])
+    await wire.prompt(session, "Hi")
+    n_ctx = 4096
+    system = engine.chats[0].messages[0].content
+    offered = [line.partition("(")[0] for line in system.splitlines() if line.startswith(("- many.", "- small."))]
+    assert {"- many.add", "- many.more-0", "- small.add", "- small.who-am-1"} <= set(offered)
+    assert "- many.more-26" not in offered
+    assert '"many.more-26"' not in engine.chats[0].json_schema
+    assert sum(len(line) + 1 for line in system.splitlines() if line.startswith(("- many.", "- small."))) <= n_ctx
+    notes = wire.text()
+    assert notes.count(f"The context of {n_ctx} tokens has no room for all tools of servers") == 1
+    assert "many.more-26). A larger context" in notes
+    await wire.prompt(session, "/status")
+    assert "| Tool server many | runs, 32 of 65; no more of one server are used" in wire.text()
+    assert "| Tools left out | many.more-" in wire.text()
+    await wire.prompt(session, "Again")
+    assert wire.text().count("has no room for all tools of servers") == 1
+    assert engine.chats[2].messages[0].content == system
+
+
+async def test_a_tool_that_was_left_out_cannot_be_called(start: Any, room: Room) -> None:
+    wire, engine = await start(call("many.more-26", a=1, b=2), answer("x"))
+    session = await wire.new(room.root, mcpServers=[server("many", sys.executable, SERVER, "60")])
+    await wire.prompt(session, "Hi")
+    assert "there is no tool called many.more-26" in engine.chats[1].messages[-1].content
+    assert not wire.person.asked

@@ -1,4 +1,7 @@
-"""A small MCP server on stdio: `add` adds, `die` ends the process, `wait` never answers, two say who they are."""
+"""A small MCP server on stdio: `add` adds, `die` ends the process, `wait` never answers, two say who they are.
+
+python tool_server.py [MORE]     # with so many more tools, each a line long, listed ten at a time
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,9 @@ TOOLS = [
     {"name": "who am", "inputSchema": {"type": "object"}},
     {"name": "who-am", "inputSchema": {"type": "object"}},
 ]
+PAGE = 10
+for number in range(int(sys.argv[1]) if len(sys.argv) > 1 else 0):
+    TOOLS.append({"name": f"more-{number}", "description": "does what is asked " * 8, "inputSchema": NUMBERS})
 
 for line in sys.stdin:
     message = json.loads(line)
@@ -25,7 +31,9 @@ for line in sys.stdin:
         version = params["protocolVersion"]
         answer = {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}}
     elif method == "tools/list":
-        answer = {"result": {"tools": TOOLS}}
+        at = int(params.get("cursor") or 0)
+        after = {"nextCursor": str(at + PAGE)} if at + PAGE < len(TOOLS) else {}
+        answer = {"result": {"tools": TOOLS[at : at + PAGE], **after}}
     elif method == "tools/call" and params["name"] == "add":
         total = params["arguments"]["a"] + params["arguments"]["b"]
         answer = {"result": {"content": [{"type": "text", "text": f"sum {total}"}]}}

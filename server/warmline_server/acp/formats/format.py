@@ -46,6 +46,10 @@ class Format(Protocol):
         """Tell the model how to speak. It says the same all through a session, so that its KV stays warm."""
         ...
 
+    def characters(self, tool: Tool) -> int:
+        """Tell how long it is what the model is told of a tool."""
+        ...
+
     def held(self, tools: Sequence[Tool], mode: Mode, *, only_answer: bool) -> Held:
         """Give what a step is held to: an answer or a call of a tool that the mode allows, or just an answer."""
         ...

@@ -16,7 +16,7 @@ from warmline.host.wire import ChatTurn, ReplyForm, ToolUse
 
 from ...thoughts import begun
 from ..modes import Mode
-from ..plans import Answer, BadPlan, Plan, ToolCall, as_object, callable_, told
+from ..plans import Answer, BadPlan, Json, Offer, Plan, ToolCall, as_object, callable_, told
 from ..tools.tool import Tool, object_of
 from .format import Held
 
@@ -54,12 +54,13 @@ class Native:
         """See `Format.system_prompt`; of tools the template tells."""
         return _HEAD.format(cwd=cwd)
 
+    def characters(self, tool: Tool) -> int:
+        """See `Format.characters`."""
+        return len(json.dumps(_function(Offer(tool.name, tool.usage, tool.schema))))
+
     def held(self, tools: Sequence[Tool], mode: Mode, *, only_answer: bool) -> Held:
         """See `Format.held`."""
-        functions = [
-            {"name": offer.name, "description": offer.usage, "parameters": offer.schema} for offer in told(tools)
-        ]
-        known = json.dumps([{"type": "function", "function": each} for each in functions])
+        known = json.dumps([_function(offer) for offer in told(tools)])
         if only_answer:
             return Held(None, ReplyForm(or_text_without=self.sign), known)
         calls = [
@@ -104,6 +105,11 @@ class Native:
     @property
     def _begins(self) -> str:
         return self.before.strip() or "{"
+
+
+def _function(offer: Offer) -> Json:
+    function = {"name": offer.name, "description": offer.usage, "parameters": offer.schema}
+    return {"type": "function", "function": function}
 
 
 class TextWithout:

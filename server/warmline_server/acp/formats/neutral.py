@@ -31,7 +31,11 @@ class Neutral:
 
     def system_prompt(self, cwd: Path, tools: Sequence[Tool]) -> str:
         """See `Format.system_prompt`."""
-        return "\n".join([_HEAD.format(cwd=cwd), *(f"- {offer.usage}" for offer in told(tools))])
+        return "\n".join([_HEAD.format(cwd=cwd), *(_line(offer.usage) for offer in told(tools))])
+
+    def characters(self, tool: Tool) -> int:
+        """See `Format.characters`."""
+        return len(_line(tool.usage)) + 1
 
     def held(self, tools: Sequence[Tool], mode: Mode, *, only_answer: bool) -> Held:
         """See `Format.held`."""
@@ -61,6 +65,10 @@ class Neutral:
     def result(self, text: str) -> ChatTurn:
         """See `Format.result`."""
         return ChatTurn(role="user", content=text)
+
+
+def _line(usage: str) -> str:
+    return f"- {usage}"
 
 
 def _written(plan: Plan) -> str:
