@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import difflib
 import sys
-import termios
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +17,9 @@ from warmline.errors import WarmlineError
 from ..cli.output import Output, cell, one_line, visible
 from .agent import Agent
 from .edge import Call, RequestError
+
+if sys.platform != "win32":
+    import termios
 
 Json = dict[str, Any]
 _MOST_DIFF: Final = 60  # lines
@@ -138,6 +140,9 @@ class Conversation:
 
 def converse(agent: Agent, output: Output, cwd: Path, variant: str | None) -> None:
     """Talk until the person ends it (Ctrl-D, or Ctrl-C at the prompt); Ctrl-C in a turn ends that turn."""
+    with contextlib.suppress(ImportError):  # some Pythons are built without it
+        # What `input` edits its line with: keys, what was said before, and text of many lines pasted as one.
+        import readline  # noqa: F401
     conversation = Conversation(agent, Terminal(output, typed_line), output)
     with asyncio.Runner() as runner:
         runner.run(conversation.begin(cwd, variant))
@@ -164,6 +169,12 @@ async def typed_line(question: str) -> str:
 
     What was typed or pasted before the question answers nothing: a second line of a prompt must permit no command.
     """
+    if sys.platform == "win32":
+        import msvcrt
+
+        while msvcrt.kbhit():
+            msvcrt.getwch()
+        return await asyncio.to_thread(_line, question)
     with contextlib.suppress(termios.error):  # no terminal
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     sys.stderr.write(question)
@@ -175,4 +186,10 @@ async def typed_line(question: str) -> str:
         await ready.wait()
     finally:
         loop.remove_reader(sys.stdin.fileno())
+    return sys.stdin.readline()
+
+
+def _line(question: str) -> str:
+    sys.stderr.write(question)
+    sys.stderr.flush()
     return sys.stdin.readline()

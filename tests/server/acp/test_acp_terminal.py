@@ -190,5 +190,30 @@ def test_ctrl_c_again_while_a_turn_ends_does_not_end_the_conversation(room: Room
         until("> ")
         os.write(leader, b"/help\n")
         until("/status")
+        until("> ")
         os.write(leader, b"\x04")
+        assert process.wait(10) == 0
+
+
+def test_a_line_is_edited_and_recalled_and_a_paste_of_many_lines_is_one_message(room: Room) -> None:
+    pytest.importorskip("readline", reason="this Python is built without readline")
+    path = [folder for folder in sys.path if "tests" in folder]
+    code = TALK.format(path=path, plans=", ".join(repr(answer(f"Well {number}.")) for number in range(3)))
+    code += "\nprint('SAID', [chat.messages[-1].content for chat in engine.chats])"
+    with pseudo_terminal(room, code) as (process, until, leader):
+        until("> ")
+        os.write(leader, b"\x1b[200~def one():\n    return 1\x1b[201~")
+        until("return 1")
+        os.write(leader, b"\n")
+        until("Well 0.")
+        until("> ")
+        os.write(leader, b"worle\x1b[D\x1b[Dd \x1b[1~Hi \n")  # two to the left, and to the line's beginning
+        until("Well 1.")
+        until("> ")
+        os.write(leader, b"\x1b[A\x7f!\n")  # the line before, with another end
+        until("Well 2.")
+        until("> ")
+        os.write(leader, b"\x04")
+        said = until("]\r\n")
+        assert "['def one():\\n    return 1', 'Hi word le', 'Hi word l!']" in said + "]"
         assert process.wait(10) == 0

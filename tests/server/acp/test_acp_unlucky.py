@@ -98,6 +98,30 @@ async def test_a_file_that_is_not_utf8_is_not_damaged(start: Any, room: Room) ->
     assert (room.root / "a.txt").read_bytes() == b"caf\xe9 one\n"
 
 
+async def test_a_client_that_reads_and_does_not_write_is_not_asked_for_what_is_written_back(
+    start: Any, room: Room
+) -> None:
+    reads = {"fs": {"readTextFile": True, "writeTextFile": False}}
+    wire, _ = await start(call("edit_file", path="a.txt", search="two", replace="2"), answer("x"), capabilities=reads)
+    file = room.root / "a.txt"
+    file.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    wire.person.buffers[str(file)] = "one\ntwo\n"  # as an editor shows it
+    await wire.prompt(await wire.new(room.root), "Edit it")
+    assert file.read_bytes() == b"\xef\xbb\xbfone\r\n2\r\n"
+
+
+async def test_what_a_client_could_not_read_is_not_written_back(start: Any, room: Room) -> None:
+    edit = call("edit_file", path="a.txt", search="two", replace="2")
+    wire, engine = await start(edit, answer("x"), capabilities=ALL)
+    file = room.root / "a.txt"
+    file.write_bytes(b"caf\xe9 two\n")
+    wire.person.buffers[str(file)] = "caf\ufffd two\n"
+    await wire.prompt(await wire.new(room.root), "Edit it")
+    assert "is not UTF-8" in results(engine)[0]
+    assert wire.person.buffers[str(file)] == "caf\ufffd two\n"
+    assert not wire.person.asked
+
+
 async def test_a_change_of_a_large_file_costs_nothing_of_what_was_said(start: Any, room: Room) -> None:
     (room.root / "a.txt").write_text("start\n" + "line of text\n" * 100_000)
     wire, engine = await start(answer("I will."))

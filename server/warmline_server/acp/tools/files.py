@@ -38,9 +38,11 @@ async def read_text(place: Place, real: Path, *, exact: bool = False) -> str:
     Parameters
     ----------
     exact
-        Refuse a file that is not UTF-8, which could not be written back as it was; else what is none is replaced.
+        The text is to be written back: refuse a file that is not UTF-8, which could not be written as it was (else what
+        is none is replaced), and ask only a client that also writes, since it may leave out what it puts back itself,
+        a byte order mark or the carriage returns of line ends.
     """
-    if not place.client.reads:
+    if not place.client.reads or (exact and not place.client.writes):
         return await asyncio.to_thread(_read, real, place.shown(real), exact)
     try:
         text = await place.client.read_text_file(place.session_id, real)
@@ -48,6 +50,8 @@ async def read_text(place: Place, real: Path, *, exact: bool = False) -> str:
         raise ToolError(f"the client cannot read {place.shown(real)}: {error}") from None
     if len(text) > MAX_BYTES:
         raise ToolError(f"{place.shown(real)} is larger than {MAX_BYTES} bytes")
+    if exact and "\ufffd" in text and os.path.exists(real):  # a client's sign for what it could not read
+        await asyncio.to_thread(_read, real, place.shown(real), exact=True)
     return text
 
 
