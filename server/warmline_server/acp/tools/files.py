@@ -50,8 +50,8 @@ async def read_text(place: Place, real: Path, *, exact: bool = False) -> str:
         raise ToolError(f"the client cannot read {place.shown(real)}: {error}") from None
     if len(text) > MAX_BYTES:
         raise ToolError(f"{place.shown(real)} is larger than {MAX_BYTES} bytes")
-    if exact and "\ufffd" in text and os.path.exists(real):  # a client's sign for what it could not read
-        await asyncio.to_thread(_read, real, place.shown(real), exact=True)
+    if exact and "\ufffd" in text:  # a client's sign for what it could not read
+        await asyncio.to_thread(_refuse_other_bytes, real, place.shown(real))
     return text
 
 
@@ -74,6 +74,11 @@ def _read(real: Path, shown: str, exact: bool) -> str:
         return data.decode("utf-8", "strict" if exact else "replace")
     except UnicodeDecodeError:
         raise ToolError(f"{shown} is not UTF-8, and a change would damage it") from None
+
+
+def _refuse_other_bytes(real: Path, shown: str) -> None:
+    if real.exists():
+        _read(real, shown, exact=True)
 
 
 def read_bytes(real: Path, shown: str) -> bytes:
