@@ -1,4 +1,7 @@
-"""Variants as a person chooses between them, in `variant list` and in editors. Files are read, nothing is hashed."""
+"""Variants as a person chooses between them, in `variant list` and in editors.
+
+Files are read, and nothing is hashed but adapters that only a record beside them speaks for, once.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,8 @@ from .labels import trust_label
 from .standing import NONE, certificates
 
 if TYPE_CHECKING:
+    from warmline.digests import DigestCache
+
     from .cli.tables import Cell
 
 UNAPPROVED = "not approved"
@@ -186,6 +191,7 @@ class _Reader:
         self._adapters: dict[tuple[str, str], tuple[AdapterRecord, Path]] = {}
         self._packages: dict[str, Path] = {}
         self._looked_at = looked_at
+        self._digests: DigestCache | None = None
 
     @cached_property
     def _approved(self) -> frozenset[str] | None:
@@ -304,7 +310,20 @@ class _Reader:
             record = load_file(beside, AdapterRecord)
         except WarmlineError:
             return None
-        return record if spec.digest in (None, record.digest) else None
+        if spec.digest is not None:  # which the engine holds the file to
+            return record if spec.digest == record.digest else None
+        return record if self._is(path, record.digest) else None
+
+    def _is(self, path: Path, digest: str) -> bool:
+        """Tell whether a file is what the record beside it says: anybody can write a record."""
+        from warmline.digests import DigestCache
+
+        if self._digests is None:
+            self._digests = DigestCache(self.store.home / "cache" / "digests.json")
+        try:
+            return self._digests.digest(path) == digest
+        except (WarmlineError, OSError):
+            return False
 
 
 def _rescaled(part: AdapterPart, scale: Decimal | None) -> AdapterPart:

@@ -14,6 +14,7 @@ from fake_backend import write_adapter, write_base
 from smollm2 import ACME, FIM, PACKAGE
 from store_tools import acme, filled
 from warmline.registry import Store
+from warmline.store.records import DeclaredBase
 from warmline_server.listing import list_rows
 
 Run = Callable[..., Any]
@@ -80,6 +81,24 @@ def test_what_a_workspace_brings_is_listed_as_not_approved(
     assert trust_of("w", warmline, root) == "user, unverified"
     assert warmline("trust", "remove", digest).code == 0
     assert trust_of("w", warmline, root) == "not approved"
+
+
+def test_a_record_that_a_workspace_brings_cannot_approve_another_file(
+    warmline: Run, store: Store, tmp_path: Path
+) -> None:
+    root = tmp_path / "project"
+    (root / ".warmline/variants").mkdir(parents=True)
+    adapter = write_adapter(root / "adapter.gguf", weights=b"\x02")
+    variant = {"name": "w", "base": {"name": "base"}, "adapters": [{"name": "a", "path": "../../adapter.gguf"}]}
+    (root / ".warmline/variants/w.json").write_text(json.dumps(variant))
+    (root / ".warmline/config.json").write_text('{"variant": "w"}')
+    approved = store.get_adapter("style")
+    assert warmline("trust", "add", store.adapter_path(approved), "--json").code == 0
+    record = approved.model_copy(update={"base": DeclaredBase(digest=store.get_model("base").digest)})
+    (root / "adapter.json").write_text(record.model_dump_json(by_alias=True))
+    assert trust_of("w", warmline, root) == "not approved"
+    adapter.write_bytes(store.adapter_path(approved).read_bytes())
+    assert trust_of("w", warmline, root) == "user"
 
 
 def trust_of(name: str, warmline: Run, root: Path) -> str:
