@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +33,20 @@ def declare(room: Room, **profile: Any) -> None:
 
 def thoughts(wire: Wire) -> str:
     return "".join(each["content"]["text"] for each in wire.updates("agent_thought_chunk"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_a_tool_costs_is_what_the_model_is_told_of_it(name: str) -> None:
+    """But for the separator that stands between two tools."""
+    format_ = FORMATS[name]
+
+    def length(count: int) -> int:
+        tools = BUILT_IN[:count]
+        told = format_.held(tools, "ask", only_answer=False).tools or ""
+        return len(format_.system_prompt(Path("/w"), tools)) + len(told)
+
+    for count, tool in enumerate(BUILT_IN, start=1):
+        assert 0 <= length(count) - length(count - 1) - format_.characters(tool) <= 2
 
 
 @pytest.mark.parametrize("name", NATIVE)
