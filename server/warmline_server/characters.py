@@ -25,6 +25,11 @@ def escape_invisible(text: str) -> str:
     return _INVISIBLE.sub(lambda match: escape(match[0]), text)
 
 
+def whole(text: str) -> str:
+    """Replace halves of characters, which no encoding has: names of files bring them, and bytes that are no UTF-8."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def as_message(text: str) -> str:
     """Make one line for a dialog or a log out of text that may come from artifacts.
 

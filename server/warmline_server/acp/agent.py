@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -29,12 +30,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from warmline.errors import WarmlineError
 from warmline.host.client import EngineClient
 
+from ..paths import unreadable
 from . import modes, updates
 from .blocks import refuse_unreadable
 from .client import Client, Peer
 from .commands import available, command_of
 from .edge import Call, InvalidParams, InvalidRequest, NotFound, Route
-from .live import Live
+from .live import Live, cancel_once
 from .mcp_servers import Servers, refuse_unadvertised
 from .sessions import Record, SessionStore
 from .transcript import replay
@@ -159,15 +161,16 @@ class Agent:
         self._initialized()
         cwd = _folder(request.cwd) if request.cwd is not None else None
         first = _offset(request.cursor)
-        heads = await asyncio.to_thread(self._store.listed, cwd)
+        with self._accessible():
+            heads = await asyncio.to_thread(self._store.listed, cwd)
         answer: Json = {"sessions": [head.as_info() for head in heads[first : first + _PAGE]]}
         return {**answer, "nextCursor": str(first + _PAGE)} if len(heads) > first + _PAGE else answer
 
     async def close(self, request: CloseSessionRequest, _call: Call) -> Json:
         """End a session's turn and let go of it; what was said is kept."""
         live = self._session(request.session_id)
+        del self._open[live.id]  # first: a prompt that comes meanwhile finds no session
         await live.close()
-        self._open.pop(live.id, None)
         return {}
 
     async def delete(self, request: DeleteSessionRequest, _call: Call) -> Json:
@@ -176,7 +179,8 @@ class Agent:
         live = self._open.pop(request.session_id, None)
         if live is not None:
             await live.close()
-        self._store.delete(request.session_id)
+        with self._accessible():
+            self._store.delete(request.session_id)
         return {}
 
     async def set_mode(self, request: SetSessionModeRequest, _call: Call) -> Json:
@@ -204,40 +208,38 @@ class Agent:
         """Run a turn, after those of this session that came before."""
         live = self._session(request.session_id)
         refuse_unreadable(request.prompt)
-        turn = asyncio.create_task(self._turn(live, request.prompt))
+        ran = Turn(live, self._limits)
+        turn = asyncio.create_task(self._turn(live, ran, request.prompt))
         live.turns.append(turn)
-        try:
-            await asyncio.wait({turn})
-        except asyncio.CancelledError:  # the request was taken back: it is answered all the same
-            turn.cancel()
-            await asyncio.wait({turn})
-            current = asyncio.current_task()
-            if current is not None:
-                current.uncancel()
-        finally:
-            live.turns.remove(turn)
+        current = asyncio.current_task()
+        while not turn.done():
+            try:
+                await asyncio.wait({turn})
+            except asyncio.CancelledError:  # the request was taken back, maybe twice: it is answered all the same
+                cancel_once(turn)
+                if current is not None:
+                    current.uncancel()
+        live.turns.remove(turn)
         if turn.cancelled():
-            status = live.known()
-            meta = {"_meta": updates.provenance(status)} if status is not None else {}
-            return {"stopReason": "cancelled", **meta}
+            return {"stopReason": "cancelled", **ran.known_meta}
         return turn.result()
 
-    async def _turn(self, live: Live, prompt: list[Any]) -> Json:
+    async def _turn(self, live: Live, turn: Turn, prompt: list[Any]) -> Json:
         async with live.lock:
             titled, live.speaking = live.record.head.title, ""
             try:
-                return await self._answer(live, prompt)
+                return await self._answer(live, turn, prompt)
             finally:
                 await live.save()
                 head = live.record.head
                 if head.title != titled:
                     await live.tell(updates.session_info(head.title, head.updated_at))
 
-    async def _answer(self, live: Live, prompt: list[Any]) -> Json:
+    async def _answer(self, live: Live, turn: Turn, prompt: list[Any]) -> Json:
         text = prompt[0].text if len(prompt) == 1 and isinstance(prompt[0], TextContentBlock) else ""
         command = command_of(text)
         if command is None:
-            return await Turn(live, self._limits).run(prompt)
+            return await turn.run(prompt)
         run, argument = command
         said = await run(live, argument)
         await live.note(said)
@@ -271,17 +273,32 @@ class Agent:
         if live is not None and live.turns:
             raise InvalidRequest("a turn of this session is running")
         if live is None:
-            record = await asyncio.to_thread(self._store.load, request.session_id)
+            try:
+                record = await asyncio.to_thread(self._store.load, request.session_id)
+            except ValueError:
+                raise NotFound(
+                    f"the session `{request.session_id[:64]}` cannot be read: it is damaged, or of another version"
+                ) from None
             if record is None:
                 raise NotFound(f"there is no session `{request.session_id[:64]}`")
             live = self._live(record)
-        live.record.head = live.record.head.model_copy(update={"cwd": cwd, "additional": additional})
+        live.move(cwd, additional, request.mcp_servers)
         return live
 
+    @contextlib.contextmanager
+    def _accessible(self) -> Iterator[None]:
+        """Make typed errors of what the system says of the store."""
+        try:
+            yield
+        except OSError as error:
+            raise unreadable(error, self._home) from None
+
     async def _begin(self, live: Live, servers: Any, call: Call) -> None:
-        await live.servers.close()
-        live.servers = Servers(live.cwd)
-        live.servers.start(refuse_unadvertised(servers))
+        before, live.servers = live.servers, Servers(live.cwd)
+        begun = live.servers
+        await before.close()
+        if live.servers is begun:  # else somebody else began it again meanwhile
+            begun.start(refuse_unadvertised(servers))
 
         async def tell_commands() -> None:
             await live.tell(updates.commands(available()))

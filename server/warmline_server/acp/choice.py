@@ -39,7 +39,7 @@ def resolve(home: Path, cwd: Path, choice: Choice) -> ResolvedVariant:
         As `Store.resolve`; ``config.no_workspace`` where nothing was chosen, no workspace selects, and there is no
         default; ``config.unreadable``.
     """
-    store = Store(home)
+    store, workspace = Store(home), None
     try:
         workspace = find_workspace(cwd)
         name, overrides = _named(home, cwd, workspace, choice)
@@ -50,6 +50,24 @@ def resolve(home: Path, cwd: Path, choice: Choice) -> ResolvedVariant:
         return store.resolve(name, workspace, Overrides(scales=scales, profile=profile))
     except OSError as error:
         raise unreadable(error, home) from None
+    except WarmlineError as error:
+        _blame_session(error, choice, workspace)
+        raise
+
+
+def _blame_session(error: WarmlineError, choice: Choice, workspace: Workspace | None) -> None:
+    """Take the blame for what was chosen in the session from the workspace's file, which says nothing of it."""
+    if workspace is None or error.file != str(workspace.file):
+        return
+    scale = (error.field or "").removeprefix("overrides.scales.")
+    if scale in choice.scales:
+        what = "its scale was chosen in this session"
+    elif choice.variant is not None:
+        what = "it was chosen in this session"
+    else:
+        return
+    error.message, error.file, error.field = f"{error.message}; {what}", None, None
+    error.remedy = "Choose a variant in this session again: /variant NAME"
 
 
 def selected_name(home: Path, cwd: Path, choice: Choice) -> str:

@@ -53,9 +53,13 @@ class Client:
         return bool(self.capabilities.fs and self.capabilities.fs.read_text_file)
 
     @property
-    def writes(self) -> bool:
-        """Whether files are written through the client."""
-        return bool(self.capabilities.fs and self.capabilities.fs.write_text_file)
+    def edits(self) -> bool:
+        """Whether files are changed through the client: it has to read them too, as what is written is a change of it.
+
+        What it reads may lack what it puts back itself (a byte order mark, carriage returns), and what is on disk may
+        lack what its buffers hold.
+        """
+        return self.reads and bool(self.capabilities.fs and self.capabilities.fs.write_text_file)
 
     @property
     def terminals(self) -> bool:
@@ -83,10 +87,10 @@ class Client:
         await self._request("fs/write_text_file", params, ANSWER_SECONDS)
 
     async def create_terminal(self, session_id: str, command: str, cwd: Path, most_bytes: int) -> str:
-        """Start a shell command in a terminal and give the terminal's id."""
+        """Start a shell command in a terminal and give the terminal's id; whoever asks says how long to wait."""
         shell = {"command": "/bin/sh", "args": ["-c", command], "cwd": str(cwd), "outputByteLimit": most_bytes}
         params = {"sessionId": session_id, **shell}
-        return (await self._ask("terminal/create", params, CreateTerminalResponse, ANSWER_SECONDS)).terminal_id
+        return (await self._ask("terminal/create", params, CreateTerminalResponse, None)).terminal_id
 
     async def wait_for_exit(self, session_id: str, terminal_id: str) -> None:
         """Wait until a terminal's command has ended."""

@@ -65,7 +65,8 @@ async def status(live: Live, _argument: str) -> str:
     head = live.record.head
     variant = live.resolve()
     certificate = standing(live.home, described, variant.profile)
-    rows = provenance(described, short_path(variant.file, live.cwd), live.last, certificate)
+    last = live.last[1] if live.last is not None and live.last[0] == described.identity else None
+    rows = provenance(described, short_path(variant.file, live.cwd), last, certificate)
     rows += [
         ("Engine", str(engine.state)),
         ("Used", f"{live.used} of {described.context.n_ctx} tokens"),
@@ -120,9 +121,12 @@ def _characters(live: Live) -> int:
 
 async def clear(live: Live, _argument: str) -> str:
     """Forget all that was said in this session."""
+    try:
+        live.store.forget(live.record)
+    except OSError as error:
+        return f"Nothing is forgotten, since what was kept cannot be deleted: {error.strerror or error}."
     live.record.entries.clear()
     live.record.change(hidden=0, dropped=0, title="")
-    live.store.delete(live.id)
     live.used = 0
     return "All that was said is forgotten."
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import queue
 import re
 import sys
@@ -25,13 +26,14 @@ from acp.exceptions import RequestError as RequestError
 from pydantic import BaseModel, ValidationError
 from warmline.errors import WarmlineError
 
+from ..characters import whole
 from ..stdio import Streams
 
 MAX_LINE: Final = 32 << 20  # bytes: far more than any prompt that a context holds
 _CHUNK: Final = 1 << 16
 _CANCELLED: Final = -32800
 _ID: Final = re.compile(rb'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,200}")\s*[,}]')
-_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 Json = dict[str, Any]
 Followup = Callable[[], Awaitable[None]]
 
@@ -112,10 +114,15 @@ class Lines:
         if self._closed:
             raise ConnectionError("nobody reads any more")
         written: asyncio.Future[None] = self._loop.create_future()
-        self._outbox.put((json.dumps(message, separators=(",", ":")).encode() + b"\n", written))
+        line = json.dumps(message, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        self._outbox.put((line.encode("utf-8", "replace") + b"\n", written))
         await asyncio.shield(written)
         if "method" not in message:
             self.sent(message.get("id"))
+
+    def end(self) -> None:
+        """Take nothing more in, as if the client had closed its end; from the loop's thread."""
+        self._inbox.put_nowait(None)
 
     async def close(self) -> None:
         """Let what was sent be written, and no more."""
@@ -214,6 +221,10 @@ class Edge:
     async def serve(self) -> None:
         """Serve until the client is gone."""
         await self.connection.main_loop()
+
+    def end(self) -> None:
+        """Have `serve` return, as when the client is gone."""
+        self._lines.end()
 
     async def close(self) -> None:
         """End what is still at work."""
@@ -318,14 +329,22 @@ def _is_id(value: Any) -> bool:
 
 
 def _parsed(line: bytes) -> Any:
-    message = json.loads(line, parse_constant=_no_constant)
-    if _HALF.search(line):  # half of a character: JSON lets it through, and no encoding has it
-        message = json.loads(json.dumps(message, ensure_ascii=False).encode("utf-8", "replace"))
+    text = line.decode()  # strictly, which `json` is not
+    message = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    if _HALF.search(text):  # half of a character: JSON lets it through, and no encoding has it
+        message = json.loads(whole(json.dumps(message, ensure_ascii=False)))
     return message
 
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:40]} is too large")
+    return number
 
 
 def _end(written: asyncio.Future[None], error: Exception | None) -> None:

@@ -48,13 +48,15 @@ class Live:
     used
         Tokens of the context that the latest step used.
     last
-        How the latest step went.
+        Which identity ran the latest step, and how that went.
     speaking
         Which message was told last, if nothing but more of it came since.
     unkept
         Whether it could not be written last, which the person was told.
     servers
         The MCP servers that the client gave it.
+    given
+        The servers as the client named them.
     left_out
         Their tools that there is no room for, as the person was told last.
     """
@@ -71,10 +73,11 @@ class Live:
     status: tuple[ResolvedVariant, VariantStatus] | None = None
     shown: list[Json] | None = None
     used: int = 0
-    last: LastReport | None = None
+    last: tuple[str, LastReport] | None = None
     unkept: bool = False
     speaking: str = ""
     left_out: Sequence[str] = ()
+    given: list[Any] = field(default_factory=list)
     servers: Servers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -157,9 +160,12 @@ class Live:
             raise InvalidParams(str(error), error.to_dict()) from None
         if option == CONTEXT and status.context.n_ctx != choice.n_ctx:
             raise InvalidParams(f"the base takes no more than {status.context.n_ctx} tokens")
+        before = self.known()
         self.record.change(choice=choice)
         self.status = (variant, status)
         await self._changed()
+        if before is None or before.context != status.context:
+            await self.tell(updates.usage(self.used, status.context.n_ctx))
 
     async def set_mode(self, mode: Any) -> None:
         """Change the mode; raises `InvalidParams` for one that there is not."""
@@ -179,13 +185,19 @@ class Live:
         if not self.record.entries:
             return
         try:
-            self.store.save(self.record)
-        except OSError as error:
+            apart = self.store.save(self.record)
+        except (OSError, ValueError) as error:
             if not self.unkept:
                 self.unkept = True
-                await self.note(f"This session cannot be kept: {error.strerror or error}.")
+                what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+                await self.note(f"This session cannot be kept: {what}.")
         else:
             self.unkept = False
+            if apart:
+                await self.note(
+                    "Somebody else went on with this session meanwhile. What is said here is kept as a session of its "
+                    f"own, {apart}."
+                )
 
     async def tell(self, update: Json) -> None:
         """Tell the client what happens here."""
@@ -208,13 +220,27 @@ class Live:
         self.record.add(Noted(text=text))
         await self.tell(updates.chunk("agent_message", text))
 
+    def move(self, cwd: Path, additional: tuple[Path, ...], servers: Any) -> None:
+        """Work in other folders or with other servers; what was always permitted was so for those before."""
+        head, given = self.record.head, list(servers or ())
+        if (head.cwd, head.additional, self.given) != (cwd, additional, given):
+            self.permissions = Permissions()
+        self.given = given
+        self.record.head = head.model_copy(update={"cwd": cwd, "additional": additional})
+
     def cancel(self) -> None:
         """Cancel the turn that runs and those that wait."""
         for turn in self.turns:
-            turn.cancel()
+            cancel_once(turn)
 
     async def close(self) -> None:
         """Cancel what runs and wait until it has ended."""
         self.cancel()
         await asyncio.gather(*self.turns, return_exceptions=True)
         await self.servers.close()
+
+
+def cancel_once(task: asyncio.Task[Any]) -> None:
+    """Cancel a task, unless that was done before: a second time would interrupt its cleaning up."""
+    if not task.cancelling():
+        task.cancel()

@@ -11,6 +11,7 @@ from warmline.artifacts.bounded_json import BadJSON, parse_object
 from warmline.backends.json_schema import check_schema
 from warmline.errors import BackendError
 
+from ..characters import whole
 from .modes import Mode, allowed
 from .tools.tool import STRING, Tool, object_of
 
@@ -78,6 +79,9 @@ def as_object(text: str) -> Json:
         value = parse_object(text.encode(), max_depth=_MAX_DEPTH, max_containers=_MAX_CONTAINERS, floats=True)
     except BadJSON as error:
         raise BadPlan(f"it is not one JSON object: {error.message}") from None
-    # Half of a character is JSON, and no text.
-    whole: Json = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-    return whole
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:  # digits can write what JSON cannot hold
+        raise BadPlan("it holds a number that is too large") from None
+    found: Json = json.loads(whole(text))
+    return found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -23,13 +25,18 @@ _CLOSING_SECONDS: Final = 10.0
 async def serve(
     streams: Streams, home: Path, make_engine: Callable[[], EngineClient], limits: Limits | None = None
 ) -> None:
-    """Serve the client at the other end of `streams` until it closes its end."""
+    """Serve the client at the other end of `streams` until it closes its end, or the process is asked to end."""
     agent = Agent(home, make_engine, limits)
     edge = Edge(streams, agent.requests, agent.notifications)
     agent.connect(edge.connection)
+    loop = asyncio.get_running_loop()
+    if signals := threading.current_thread() is threading.main_thread() and sys.platform != "win32":
+        loop.add_signal_handler(signal.SIGTERM, edge.end)
     try:
         await edge.serve()
     finally:
+        if signals:
+            loop.remove_signal_handler(signal.SIGTERM)
         await agent.leave()
         await edge.close()
 

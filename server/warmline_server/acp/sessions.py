@@ -6,6 +6,8 @@ A file is lines of JSON: the session first, then its entries, oldest first. List
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import re
 import uuid
 from collections.abc import Sequence
@@ -18,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from warmline.digests import open_regular, write_atomically
 from warmline.errors import ArtifactError
 
+from ..characters import whole
 from .choice import Choice
 from .modes import DEFAULT, Mode
 from .transcript import Asked, Entry, size, slimmed
@@ -28,6 +31,7 @@ MAX_BYTES: Final = 2 << 20
 _MAX_HEAD: Final = 64 << 10
 _MAX_TITLE: Final = 80
 _ID: Final = re.compile(r"[0-9a-f]{32}\Z")
+Stamp = tuple[int, int, int]
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 
 
@@ -57,14 +61,24 @@ class Head(BaseModel):
 
 @dataclass(slots=True)
 class Record:
-    """A session as it is kept."""
+    """A session as it is kept.
+
+    Attributes
+    ----------
+    stamp
+        What its file was when it was read or written last; None while there is none.
+    kept_as
+        The id that it is kept by where somebody else went on with its own; else empty.
+    """
 
     head: Head
     entries: list[Entry] = field(default_factory=list)
+    stamp: Stamp | None = None
+    kept_as: str = ""
 
     def add(self, entry: Entry) -> None:
         """Append an entry; the first thing that was asked gives the title."""
-        self.entries.append(entry)
+        self.entries.append(_writable(entry))
         title = self.head.title
         if not title and isinstance(entry, Asked):
             title = " ".join(entry.text.split())[:_MAX_TITLE]
@@ -116,31 +130,74 @@ class SessionStore:
         """Begin a session; nothing is written before something is said."""
         return Record(Head(id=uuid.uuid4().hex, cwd=cwd, additional=additional, updated_at=_now()))
 
-    def save(self, record: Record) -> None:
+    def save(self, record: Record) -> str:
         """Write a session; of too many the least recently used goes.
+
+        Returns
+        -------
+        str
+            The id that it is kept by from now on, where another agent went on with its own; empty as a rule.
 
         Raises
         ------
         OSError
-            As the operating system gives it.
+            As the operating system gives it; FileNotFoundError where somebody deleted it.
+        ValueError
+            It holds what cannot be written.
         """
         record.bound()
-        lines = [record.head.model_dump_json(), *(entry.model_dump_json() for entry in record.entries)]
-        write_atomically(self._path(record.head.id), ("\n".join(lines) + "\n").encode())
-        for head in self.listed()[MAX_SESSIONS:]:
-            self.delete(head.id)
+        path, apart = self._path(record.kept_as or record.head.id), ""
+        found = _stamp(path)
+        if found != record.stamp:
+            if found is None:
+                raise FileNotFoundError(None, "it was deleted meanwhile")
+            record.kept_as = apart = uuid.uuid4().hex
+            path = self._path(apart)
+        head = record.head.model_copy(update={"id": path.stem})
+        try:
+            first = head.model_dump_json()
+        except ValueError:
+            raise ValueError("the name of its folder is not UTF-8") from None
+        lines = [first, *(entry.model_dump_json() for entry in record.entries)]
+        write_atomically(path, ("\n".join(lines) + "\n").encode())
+        record.stamp = _stamp(path)
+        for old in self.listed()[MAX_SESSIONS:]:
+            self.delete(old.id)
+        return apart
 
     def load(self, session_id: str) -> Record | None:
-        """Read a session; None where there is none, or none that can be read."""
+        """Read a session; None where there is none. A last line that was cut off is left out.
+
+        Raises
+        ------
+        ValueError
+            It cannot be read: it is damaged, or another version wrote it.
+        """
         if not _ID.match(session_id):
             return None
+        path = self._path(session_id)
         try:
-            with open_regular(self._path(session_id)) as handle, open(handle, "rb", closefd=False) as file:
-                first, *rest = file.read(2 * MAX_BYTES).splitlines()
-            record = Record(Head.model_validate_json(first), [_ENTRY.validate_json(line) for line in rest])
-        except (OSError, ValueError, ArtifactError):
-            return None
-        return record if record.head.id == session_id else None
+            with open_regular(path) as handle, open(handle, "rb", closefd=False) as file:
+                stamp, data = _stamp_of(os.fstat(handle)), file.read(2 * MAX_BYTES)
+        except ArtifactError as error:
+            if error.code == "artifact.missing":
+                return None
+            raise ValueError(str(error)) from None
+        except OSError as error:
+            raise ValueError(str(error)) from None
+        first, *rest = data.splitlines() or [b""]
+        if not data.endswith(b"\n"):
+            del rest[-1:]
+        head = Head.model_validate_json(first)
+        if head.id != session_id:
+            raise ValueError("it is another session's")
+        entries = [_ENTRY.validate_json(line) for line in rest]
+        return Record(head.model_copy(update={"hidden": min(head.hidden, len(entries))}), entries, stamp)
+
+    def forget(self, record: Record) -> None:
+        """Delete what was kept of a session that goes on."""
+        self._path(record.kept_as or record.head.id).unlink(missing_ok=True)
+        record.stamp = None
 
     def delete(self, session_id: str) -> None:
         """Delete a session; one that is not there is deleted already."""
@@ -159,6 +216,26 @@ class SessionStore:
 
     def _path(self, session_id: str) -> Path:
         return self._folder / f"{session_id}.jsonl"
+
+
+def _writable(entry: Entry) -> Entry:
+    """Give an entry as it can be written: names of files may bring halves of characters."""
+    try:
+        entry.model_dump_json()
+    except ValueError:
+        return _ENTRY.validate_json(whole(json.dumps(entry.model_dump(mode="python"), ensure_ascii=False)))
+    return entry
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        return _stamp_of(path.stat())
+    except FileNotFoundError:
+        return None
+
+
+def _stamp_of(status: os.stat_result) -> Stamp:
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _head(path: Path) -> Head | None:

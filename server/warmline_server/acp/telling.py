@@ -8,6 +8,7 @@ from itertools import chain, zip_longest
 from warmline.host.wire import ChatTurn
 from warmline.variant import Profile
 
+from ..characters import whole
 from .formats import Format, format_of
 from .live import Live
 from .shortening import outline
@@ -20,7 +21,7 @@ def told(live: Live, profile: Profile, n_ctx: int) -> tuple[ChatTurn, ...]:
     """Give the messages of a session as a variant with this profile, in a context of `n_ctx` tokens, is told them."""
     format_ = format_of(profile)
     tools = offered(live, format_, n_ctx)
-    parts = (format_.system_prompt(live.cwd, tools), outline(live.record, n_ctx))
+    parts = (whole(format_.system_prompt(live.cwd, tools)), outline(live.record, n_ctx))
     system = "\n\n".join(part for part in parts if part)
     return messages(system, live.record.seen(), format_, profile.reasoning)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from acp.schema import InitializeRequest, NewSessionRequest, PromptRequest, Text
 from warmline.digests import short
 from warmline.errors import WarmlineError
 
+from ..characters import whole
 from ..cli.output import Output, cell, one_line, visible
 from .agent import Agent
 from .edge import Call, RequestError
@@ -157,6 +159,7 @@ def converse(agent: Agent, output: Output, cwd: Path, variant: str | None) -> No
                 except EOFError:
                     output.stdout.write("\n")
                     return
+                text = whole(text)
                 if text.strip():
                     with contextlib.suppress(KeyboardInterrupt):  # once more, while the turn is being ended
                         runner.run(conversation.say(text))
@@ -179,14 +182,19 @@ async def typed_line(question: str) -> str:
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     sys.stderr.write(question)
     sys.stderr.flush()
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_reader(sys.stdin.fileno(), ready.set)
+    loop, terminal = asyncio.get_running_loop(), sys.stdin.fileno()
+    parts: asyncio.Queue[bytes] = asyncio.Queue()
+    typed = b""
+    # Read where it is known that there is something: at any later time it could wait, and hold up everything.
+    loop.add_reader(terminal, lambda: parts.put_nowait(os.read(terminal, 4096)))
     try:
-        await ready.wait()
+        while not typed.endswith(b"\n"):  # Ctrl-D hands over part of a line, and at its beginning nothing: the end
+            if not (part := await parts.get()):
+                break
+            typed += part
     finally:
-        loop.remove_reader(sys.stdin.fileno())
-    return sys.stdin.readline()
+        loop.remove_reader(terminal)
+    return typed.decode("utf-8", "replace")
 
 
 def _line(question: str) -> str:

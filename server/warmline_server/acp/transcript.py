@@ -16,6 +16,7 @@ from .plans import Answer, BadPlan
 
 Json = dict[str, Any]
 _MOST_SHOWN: Final = 4_000  # characters
+_UNANSWERED: Final = "[no answer was given]"
 _TOO_LARGE: Final = "[too large to be kept with the session]"
 
 
@@ -108,6 +109,8 @@ def messages(
     turns = [ChatTurn(role="system", content=system)]
     for entry in entries:
         if isinstance(entry, Asked):
+            if turns[-1].role in ("user", "tool"):  # a turn that was cancelled: what it asked for is not asked again
+                turns.append(format_.said(Answer(_UNANSWERED), None))
             turns.append(ChatTurn(role="user", content=entry.text))
         elif not isinstance(entry, Noted):
             turns.append(_said(entry, format_, reasoning))
@@ -116,7 +119,7 @@ def messages(
     joined: list[ChatTurn] = []
     for turn in turns:
         last = joined[-1] if joined else None
-        # A turn that was cancelled has no answer; templates want one.
+        # A cancelled answer's pieces, and steps of two formats: templates want roles in turn.
         if last is not None and last.role == turn.role != "tool" and last.call is None and turn.call is None:
             joined[-1] = ChatTurn(role=turn.role, content=f"{last.content}\n\n{turn.content}")
         else:

@@ -61,6 +61,7 @@ class Turn:
         self._limits = limits
         self._variant: ResolvedVariant
         self._status: VariantStatus
+        self._loaded = False
         self._started: Started | None = None
         self._repair: tuple[ChatTurn, ...] = ()
         self._stalling = Stalling()
@@ -70,6 +71,11 @@ class Turn:
     def meta(self) -> Json:
         """Provenance of what answered last."""
         return updates.provenance(self._status, self._started)
+
+    @property
+    def known_meta(self) -> Json:
+        """The same as a response's field; nothing before it is known what answers here."""
+        return {"_meta": self.meta} if self._loaded else {}
 
     async def run(self, blocks: Sequence[Any]) -> Json:
         """Run the turn and give the prompt's response.
@@ -82,12 +88,13 @@ class Turn:
         live = self._live
         await live.servers.started()
         self._variant, self._status = await live.load()
+        self._loaded = True
         self._format = format_of(self._variant.profile)
         await live.tell_options()
         await self._tell_left_out()
         given = await understood(blocks, live.place)
         entries = live.record.entries
-        before = len(entries)
+        before, hidden = list(entries), live.record.head.hidden
         live.record.add(Asked(blocks=[_as_json(block) for block in blocks], text=given.text))
         try:
             for note in given.notes:
@@ -96,8 +103,9 @@ class Turn:
         except Withdrawn:
             reason = "cancelled"
         except Exception:
-            if all(isinstance(entry, (Asked, Noted)) for entry in entries[before:]):
-                del entries[before:]
+            if all(isinstance(entry, (Asked, Noted)) for entry in entries[len(before) :]):
+                entries[:] = before
+                live.record.change(hidden=hidden)  # room was made for nothing
             raise
         return {"stopReason": reason, "_meta": self.meta}
 
@@ -215,7 +223,7 @@ class Turn:
             raise
         if step.started is not None and step.done is not None:
             live.used = step.started.prompt_tokens + step.done.predicted_tokens
-            live.last = LastReport.of(step.started, step.done.total_ms)
+            live.last = step.started.identity, LastReport.of(step.started, step.done.total_ms)
             await live.tell(updates.usage(live.used, self._status.context.n_ctx))
         return step
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -190,6 +192,38 @@ def test_ctrl_c_again_while_a_turn_ends_does_not_end_the_conversation(room: Room
         until("> ")
         os.write(leader, b"/help\n")
         until("/status")
+        until("> ")
+        os.write(leader, b"\x04")
+        assert process.wait(10) == 0
+
+
+def test_half_a_line_at_a_question_holds_nothing_up(room: Room) -> None:
+    path = [folder for folder in sys.path if "tests" in folder]
+    plans = (call("run_command", command="touch ran"), answer("Well."))
+    with pseudo_terminal(room, TALK.format(path=path, plans=", ".join(map(repr, plans)))) as (process, until, leader):
+        until("> ")
+        os.write(leader, b"Run it.\n")
+        until("session: ")
+        os.write(leader, b"y\x04")  # Ctrl-D hands over what stands there, and ends nothing
+        until("y")
+        process.send_signal(signal.SIGINT)
+        until("cancelled")
+        until("> ")
+        assert not (room.root / "ran").exists()
+        os.write(leader, b"\x04")
+        assert process.wait(10) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are Unicode there")
+def test_a_folder_whose_name_is_not_utf8_is_no_obstacle(room: Room, tmp_path: Path) -> None:
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    shutil.copytree(room.root, odd)
+    room.root = Path(odd)
+    path = [folder for folder in sys.path if "tests" in folder]
+    with pseudo_terminal(room, TALK.format(path=path, plans=repr(answer("Well.")))) as (process, until, leader):
+        until("> ")
+        os.write(leader, b"Hi caf\xe9\n")
+        assert "cannot be kept: the name of its folder is not UTF-8" in until("acme 1111")
         until("> ")
         os.write(leader, b"\x04")
         assert process.wait(10) == 0

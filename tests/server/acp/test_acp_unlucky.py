@@ -48,7 +48,8 @@ async def test_a_turn_does_not_wait_for_an_answer_that_came(
 
 
 async def test_a_client_that_never_answers_costs_a_time_limit(start: Any, room: Room, monkeypatch: Any) -> None:
-    monkeypatch.setattr("warmline_server.acp.client.ANSWER_SECONDS", 0.2)
+    for module in ("client", "tools.run_command"):
+        monkeypatch.setattr(f"warmline_server.acp.{module}.ANSWER_SECONDS", 0.2)
     plans = (call("write_file", path="a.txt", content="x"), call("run_command", command="true"), answer("x"))
     wire, engine = await start(*plans, capabilities=ALL)
     overrule(wire, write_text_file=None, create=None)

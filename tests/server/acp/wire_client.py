@@ -45,6 +45,7 @@ class Person:
         self.terminals: list[str] = []
         self.hold: asyncio.Event | None = None
         self.hold_terminal: asyncio.Event | None = None
+        self.hold_kill: asyncio.Event | None = None
         self.holding = asyncio.Event()
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None: ...
@@ -86,6 +87,8 @@ class Person:
 
     async def kill_terminal(self, session_id: str, terminal_id: str, **_: Any) -> None:
         self.terminals.append("kill")
+        if self.hold_kill is not None:
+            await self.hold_kill.wait()
 
     async def release_terminal(self, session_id: str, terminal_id: str, **_: Any) -> None:
         self.terminals.append("release")

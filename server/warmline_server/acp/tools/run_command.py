@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .. import updates
+from ..client import ANSWER_SECONDS, Client
 from ..edge import RequestError
 from ..modes import Effect
 from .shell import MOST_PROCESSES, run_shell
@@ -35,6 +36,7 @@ class RunCommand:
     def __init__(self, seconds: float = SECONDS, processes: int = MOST_PROCESSES) -> None:
         self._seconds = seconds
         self._processes = processes
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def prepare(self, arguments: dict[str, Any], place: Place) -> Action:
         """See `Tool.prepare`."""
@@ -59,10 +61,7 @@ class RunCommand:
 
     async def _in_terminal(self, command: str, place: Place, report: Report) -> Result:
         client, session = place.client, place.session_id
-        try:
-            terminal = await client.create_terminal(session, command, Path(place.roots.cwd), _MOST_BYTES)
-        except RequestError as error:
-            raise ToolError(f"the client opens no terminal: {error}") from None
+        terminal = await self._opened(client, session, command, Path(place.roots.cwd))
         content = {"type": "terminal", "terminalId": terminal}
         late = ""
         ended = False
@@ -87,6 +86,29 @@ class RunCommand:
         status = shown.exit_status
         how = f"exit code {status.exit_code}" if status and status.exit_code is not None else "ended by a signal"
         return Result(_told(shown.output, late or how), [content])
+
+    async def _opened(self, client: Client, session: str, command: str, cwd: Path) -> str:
+        """Have the client open a terminal; one that it opens too late for us is ended."""
+        opening = asyncio.ensure_future(client.create_terminal(session, command, cwd, _MOST_BYTES))
+        try:
+            return await asyncio.wait_for(asyncio.shield(opening), ANSWER_SECONDS)
+        except RequestError as error:
+            raise ToolError(f"the client opens no terminal: {error}") from None
+        except (TimeoutError, asyncio.CancelledError) as error:
+            ending = asyncio.create_task(_end_late(client, session, opening))
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            how = f"the client did not answer terminal/create in {ANSWER_SECONDS:g} s"
+            raise ToolError(f"the client opens no terminal: {how}") from None
+
+
+async def _end_late(client: Client, session: str, opening: asyncio.Future[str]) -> None:
+    with contextlib.suppress(RequestError, ConnectionError):
+        terminal = await opening
+        await client.kill_terminal(session, terminal)
+        await client.release_terminal(session, terminal)
 
 
 def _told(output: str, how: str) -> str:

@@ -69,10 +69,12 @@ async def run_shell(
         late = True
     finally:
         process.stdin.close()  # the supervisor ends all of it
-        # asyncio waits for the output's end too, which a process that left may hold open.
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _ENDING_SECONDS)
-        code, many = _told(result)
+        try:
+            # asyncio waits for the output's end too, which a process that left may hold open.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), _ENDING_SECONDS)
+        finally:
+            code, many = _told(result)
     return Ran(code, output.decode("utf-8", "replace"), late, many)
 
 
