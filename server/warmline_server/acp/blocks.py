@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import unquote
 
 from acp.schema import (
     AudioContentBlock,
@@ -15,6 +17,7 @@ from acp.schema import (
     TextResourceContents,
 )
 
+from ..context.secrets import is_secret
 from ..lsp import uris
 from .edge import InvalidParams
 from .tools.files import inside, read_text
@@ -22,15 +25,27 @@ from .tools.tool import Place, ToolError
 
 MAX_TEXT: Final = 1 << 20  # characters: far more than any context holds
 MAX_RESOURCE: Final = 32_000
+MAX_RESOURCES: Final = 256_000  # of all together
 _MAX_NAME: Final = 500
+_PARTS: Final = re.compile("[:?#&;=]")  # of a URI, as far as they are no folders
 
 
 @dataclass(slots=True)
 class Given:
-    """A prompt for the model, and what the person is told of it."""
+    """A prompt for the model, and what the person is told of it.
+
+    Attributes
+    ----------
+    room
+        How many more characters of files and other resources it takes.
+    left_out
+        How many of them came when it took no more.
+    """
 
     parts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    room: int = MAX_RESOURCES
+    left_out: int = 0
 
     @property
     def text(self) -> str:
@@ -60,6 +75,11 @@ async def understood(blocks: Sequence[Any], place: Place) -> Given:
             await _link(block.uri, given, place)
         elif isinstance(block, EmbeddedResourceContentBlock):
             _embedded(block.resource, given, place)
+    if given.left_out:
+        given.notes.append(
+            f"The files of this message are long: the model sees {MAX_RESOURCES} characters of them, and nothing of "
+            f"the last {given.left_out}."
+        )
     return given
 
 
@@ -69,6 +89,9 @@ async def _link(uri: str, given: Given, place: Place) -> None:
     if path is None:
         given.parts.append(f"[The user refers to {name}, which is not read.]")
         given.notes.append(f"{name} is no file and was not read.")
+        return
+    if not given.room:
+        _leave_out(name, given)
         return
     try:
         text = await read_text(place, inside(place, str(path)))
@@ -82,7 +105,7 @@ async def _link(uri: str, given: Given, place: Place) -> None:
 def _embedded(resource: Any, given: Given, place: Place) -> None:
     name = resource.uri[:_MAX_NAME]
     path = uris.to_path(resource.uri)
-    if path is not None and place.roots.secret(path):
+    if _names_secret(resource.uri) or (path is not None and place.roots.secret(path)):
         given.notes.append(f"{name} may hold secrets and was left out.")
     elif isinstance(resource, TextResourceContents):
         _add(name, resource.text, given)
@@ -90,8 +113,24 @@ def _embedded(resource: Any, given: Given, place: Place) -> None:
         given.notes.append(f"{name} is no text and was left out.")
 
 
+def _names_secret(uri: str) -> bool:
+    """Tell whether a URI of any scheme names a file that may hold secrets, by its path or by a part of its query."""
+    plain = unquote(uri).replace("\\", "/")
+    return any(map(is_secret, (plain, *_PARTS.split(plain))))
+
+
 def _add(name: str, text: str, given: Given) -> None:
-    if len(text) > MAX_RESOURCE:
-        given.notes.append(f"{name} is long: the model sees its first {MAX_RESOURCE} of {len(text)} characters.")
-        text = text[:MAX_RESOURCE]
+    if not given.room:
+        _leave_out(name, given)
+        return
+    most = min(MAX_RESOURCE, given.room)
+    if len(text) > most:
+        given.notes.append(f"{name} is long: the model sees its first {most} of {len(text)} characters.")
+        text = text[:most]
+    given.room -= len(text)
     given.parts.append(f"{name}:\n{text}")
+
+
+def _leave_out(name: str, given: Given) -> None:
+    given.left_out += 1
+    given.parts.append(f"[The user refers to {name}, which is left out.]")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import re
 import sys
 from collections.abc import AsyncIterator, Container, Sequence
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from acp.schema import HttpMcpServer, McpServerStdio
 
+from ..characters import escape_invisible
 from . import updates
 from .edge import InvalidParams
 from .modes import Effect
@@ -136,6 +138,22 @@ async def _tools(session: ClientSession) -> list[Any]:
     return found
 
 
+def _line(text: str) -> str:
+    """Write a server's words in one line, short, with nothing that cannot be seen."""
+    return escape_invisible(" ".join(text.split())[:_MOST_USAGE])
+
+
+def _text(result: Any) -> str:
+    """Give what a tool answered, as far as it is text: also an embedded resource, or a structure and nothing else."""
+    blocks = list(getattr(result, "content", ()))
+    blocks += [part.resource for part in blocks if getattr(part, "type", "") == "resource"]
+    parts = [part.text for part in blocks if isinstance(getattr(part, "text", None), str)]
+    structure = getattr(result, "structured_content", None)
+    if not parts and structure is not None:
+        parts = [json.dumps(structure, ensure_ascii=False)]
+    return "\n".join(parts) or "[nothing that is text]"
+
+
 def _why(error: BaseException) -> str:
     """Give what went wrong; a group of errors says just that it is one."""
     while isinstance(error, BaseExceptionGroup):
@@ -181,10 +199,10 @@ class _ServerTool:
         self._servers, self._server, self._session = servers, server, session
         self._own_name: str = tool.name
         self.name = name
-        what = " ".join((tool.description or tool.name).split())[:_MOST_USAGE]
+        what = _line(tool.description or tool.name)
         self.schema = usable_schema(tool.input_schema)
-        arguments = ", ".join(self.schema.get("properties", {}))
-        self.usage = f"{self.name}({arguments[:_MOST_USAGE]}): {what}"
+        arguments = _line(", ".join(self.schema.get("properties", {})))
+        self.usage = f"{self.name}({arguments}): {what}"
 
     async def prepare(self, arguments: dict[str, Any], place: Place) -> Action:
         """See `Tool.prepare`."""
@@ -205,8 +223,7 @@ class _ServerTool:
             why = _why(error)
             self._servers.lost(self._server, why)
             raise ToolError(f"{self._server} failed: {why[:_MOST_USAGE]}") from None
-        parts = [part.text for part in getattr(result, "content", ()) if getattr(part, "type", "") == "text"]
-        text = "\n".join(parts) or "[nothing that is text]"
+        text = _text(result)
         if len(text) > _MOST_CHARACTERS:
             text = f"{text[:_MOST_CHARACTERS]}\n[{len(text) - _MOST_CHARACTERS} characters left out]"
         if getattr(result, "is_error", False):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from pathlib import Path
 from typing import Final
 
 from cachetools import TTLCache
+
+from . import git
 
 _SECONDS: Final = 2.0
 _IGNORED: Final = 0
@@ -31,21 +31,5 @@ class GitIgnore:
 
 
 async def _ask(path: Path) -> bool:
-    quiet = asyncio.subprocess.DEVNULL
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *("git", "-C", str(path.parent), "check-ignore", "--quiet", "--", path.name),
-            stdin=quiet,
-            stdout=quiet,
-            stderr=quiet,
-        )
-    except OSError:
-        return False
-    try:
-        return await asyncio.wait_for(process.wait(), _SECONDS) == _IGNORED
-    except TimeoutError:
-        return False
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+    answer = await git.ask(path.parent, "check-ignore", "--quiet", "--", path.name, seconds=_SECONDS)
+    return answer is not None and answer[0] == _IGNORED

@@ -50,6 +50,8 @@ SECRET_FOLDERS: Final = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", 
 # Names that only their folder makes secret.
 _SECRET_PATHS: Final = (
     *("**/gh/hosts.yml", "**/.m2/settings.xml", "**/.m2/settings-security.xml", "**/.vscode/sftp.json"),
+    # an address of a remote repository may hold a password
+    *("**/.git/**/config", "**/.git/**/config.worktree", "**/.hg/hgrc"),
     *("**/etc/shadow", "**/etc/shadow-", "**/etc/gshadow", "**/etc/gshadow-"),
 )
 # Folders of secrets, or of the code that handles them.
@@ -87,27 +89,44 @@ def is_secret(path: str, language: str = "") -> bool:
     return matches(name, SECRET_NAMES) or matches("/".join([*folders, name]), _SECRET_PATHS)
 
 
-def leads_to_secret(path: Path, language: str = "") -> bool:
+class HardLinks:
+    """Finds other names of the same files, and remembers the folders that it read: for one task, since they change.
+
+    They are looked for in a file's own folder and the ones above it, as far as that is quick.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[Path, dict[int, list[str]]] = {}
+
+    def secret(self, real: Path) -> bool:
+        """Tell whether another name of a file says that it holds secrets."""
+        with contextlib.suppress(OSError):
+            info = os.stat(real)
+            if info.st_nlink > 1 and stat.S_ISREG(info.st_mode):
+                return any(self._has_secret_name(folder, info) for folder in list(real.parents)[:_FOLDERS_OF_NAMES])
+        return False
+
+    def _has_secret_name(self, folder: Path, info: os.stat_result) -> bool:
+        if folder not in self._names:
+            self._names[folder] = _names_by_inode(folder)
+        same = (folder / name for name in self._names[folder].get(info.st_ino, ()))
+        return any(is_secret(path.as_posix()) and path.lstat().st_dev == info.st_dev for path in same)
+
+
+def leads_to_secret(path: Path, language: str = "", links: HardLinks | None = None) -> bool:
     """Tell whether a file `is_secret` by its path or by where that leads: a link's own name may be harmless.
 
-    Of a hard link the other names are looked for in the file's own folder and the ones above it, as far as that is
-    quick.
+    So may that of a hard link; `links` is given by who asks about many files.
     """
     real = Path(os.path.realpath(path))
-    return any(is_secret(each, language) for each in {path.as_posix(), real.as_posix()}) or _shares_with_secret(real)
+    if any(is_secret(each, language) for each in {path.as_posix(), real.as_posix()}):
+        return True
+    return (links or HardLinks()).secret(real)
 
 
-def _shares_with_secret(real: Path) -> bool:
-    with contextlib.suppress(OSError):
-        info = os.stat(real)
-        if info.st_nlink > 1 and stat.S_ISREG(info.st_mode):
-            return any(_has_secret_name(folder, info) for folder in list(real.parents)[:_FOLDERS_OF_NAMES])
-    return False
-
-
-def _has_secret_name(folder: Path, info: os.stat_result) -> bool:
+def _names_by_inode(folder: Path) -> dict[int, list[str]]:
+    names: dict[int, list[str]] = {}
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in itertools.islice(entries, _NAMES_OF_FOLDER):
-            if entry.inode() == info.st_ino and is_secret(entry.path.replace(os.sep, "/")):
-                return entry.stat(follow_symlinks=False).st_dev == info.st_dev
-    return False
+            names.setdefault(entry.inode(), []).append(entry.name)
+    return names

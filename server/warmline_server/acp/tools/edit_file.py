@@ -6,7 +6,8 @@ from typing import Any
 
 from .. import updates
 from ..modes import Effect
-from .files import read_text, writable, write_text
+from .files import read_exact, writable, write_changed
+from .line_ends import with_carriage_returns, with_line_ends_of
 from .tool import STRING, Action, Arguments, Place, Report, Result, ToolError, checked, object_of
 
 
@@ -29,13 +30,11 @@ class EditFile:
         given = checked(_Arguments, arguments)
         real = writable(place, given.path)
         shown = place.shown(real)
-        old = await read_text(place, real, exact=True)
+        old = await read_exact(place, real)
         new = _replaced(old, given, shown)
 
         async def perform(_report: Report) -> Result:
-            if await read_text(place, real, exact=True) != old:
-                raise ToolError(f"{shown} changed meanwhile: read it again")
-            await write_text(place, real, new)
+            await write_changed(place, real, old, new)
             return Result(f"{shown} is changed.", [updates.diff_content(str(real), old, new)])
 
         diff = [updates.diff_content(str(real), old, new)]
@@ -45,9 +44,9 @@ class EditFile:
 def _replaced(old: str, given: _Arguments, shown: str) -> str:
     if not given.search:
         raise ToolError("search: it is empty")
-    search, replace = given.search, given.replace
-    if search not in old and "\r\n" in old:  # a model writes line ends as it was taught, not as the file has them
-        search, replace = (text.replace("\r\n", "\n").replace("\n", "\r\n") for text in (search, replace))
+    search, replace = (with_line_ends_of(old, text) for text in (given.search, given.replace))
+    if search not in old and "\r\n" in old:  # at some line ends only, and these are meant
+        search, replace = map(with_carriage_returns, (search, replace))
     count = old.count(search)
     if count == 0:
         raise ToolError(f"search: that text is not in {shown}; read it first and copy exactly")

@@ -25,45 +25,75 @@ def inside(place: Place, path: str) -> Path:
 
 
 def writable(place: Place, path: str) -> Path:
-    """As `Roots.writable`, in a tool's words."""
+    """As `Roots.writable`, in a tool's words; a file that is write-protected is refused too."""
     try:
-        return place.roots.writable(path)
+        real = place.roots.writable(path)
     except Outside as error:
         raise ToolError(str(error)) from None
+    # Root may write everything: what nobody may write is meant to stay for root too.
+    if real.exists() and not (os.access(real, os.W_OK) and real.stat().st_mode & 0o222):
+        raise ToolError(f"{place.shown(real)} is write-protected")
+    return real
 
 
-async def read_text(place: Place, real: Path, *, exact: bool = False) -> str:
-    """Read a whole text file; raises `ToolError` where there is none, or it is too large or binary.
+async def read_text(place: Place, real: Path) -> str:
+    """Read a whole text file to show it, what is not UTF-8 replaced; through a client that reads.
 
-    Parameters
-    ----------
-    exact
-        The text is to be written back: refuse a file that is not UTF-8, which could not be written as it was (else what
-        is none is replaced), and ask only a client that also writes, since it may leave out what it puts back itself,
-        a byte order mark or the carriage returns of line ends.
+    Raises
+    ------
+    ToolError
+        There is none, or it is too large or binary.
     """
-    if not place.client.reads or (exact and not place.client.writes):
-        return await asyncio.to_thread(_read, real, place.shown(real), exact)
-    try:
-        text = await place.client.read_text_file(place.session_id, real)
-    except RequestError as error:
-        raise ToolError(f"the client cannot read {place.shown(real)}: {error}") from None
-    if len(text) > MAX_BYTES:
-        raise ToolError(f"{place.shown(real)} is larger than {MAX_BYTES} bytes")
-    if exact and "\ufffd" in text:  # a client's sign for what it could not read
+    return await _read_text(place, real, through=place.client.reads, exact=False)
+
+
+async def read_exact(place: Place, real: Path) -> str:
+    """Read a whole text file to change it, from where `write_changed` writes it; raises `ToolError` as `read_text`.
+
+    A file that is not UTF-8 is refused, since it could not be written as it was.
+    """
+    text = await _read_text(place, real, through=place.client.edits, exact=True)
+    if "\ufffd" in text and place.client.edits:  # a client's sign for what it could not read
         await asyncio.to_thread(_refuse_other_bytes, real, place.shown(real))
     return text
 
 
-async def write_text(place: Place, real: Path, text: str) -> None:
-    """Write a whole text file."""
-    if not place.client.writes:
-        await asyncio.to_thread(_write, real, text, place.shown(real))
+async def read_replaced(place: Place, real: Path) -> str | None:
+    """As `read_exact`; None where there is no file yet."""
+    return await read_exact(place, real) if await asyncio.to_thread(real.exists) else None
+
+
+async def write_changed(place: Place, real: Path, old: str | None, new: str) -> None:
+    """Write a whole text file, unless it is not any more what it was when the change was shown.
+
+    Parameters
+    ----------
+    old
+        What was read; None where there was no file.
+    """
+    shown = place.shown(real)
+    if (await read_replaced(place, real) if old is None else await read_exact(place, real)) != old:
+        raise ToolError(f"{shown} changed meanwhile: read it again")
+    if not place.client.edits:
+        await asyncio.to_thread(_write, real, new, shown)
         return
     try:
-        await place.client.write_text_file(place.session_id, real, text)
+        await place.client.write_text_file(place.session_id, real, new)
     except RequestError as error:
-        raise ToolError(f"the client cannot write {place.shown(real)}: {error}") from None
+        raise ToolError(f"the client cannot write {shown}: {error}") from None
+
+
+async def _read_text(place: Place, real: Path, *, through: bool, exact: bool) -> str:
+    shown = place.shown(real)
+    if not through:
+        return await asyncio.to_thread(_read, real, shown, exact)
+    try:
+        text = await place.client.read_text_file(place.session_id, real)
+    except RequestError as error:
+        raise ToolError(f"the client cannot read {shown}: {error}") from None
+    if len(text) > MAX_BYTES:
+        raise ToolError(f"{shown} is larger than {MAX_BYTES} bytes")
+    return text
 
 
 def _read(real: Path, shown: str, exact: bool) -> str:

@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
+from ...context.secrets import HardLinks
 from .. import updates
-from ..confinement import Roots
+from ..confinement import Roots, printable
 from ..modes import Effect
 from .files import inside
 from .tool import STRING, Action, Arguments, Place, Report, Result, ToolError, checked, object_of
@@ -41,15 +42,19 @@ class ListDir:
 
 
 def _listing(real: Path, shown: str, roots: Roots) -> str:
-    names = []
     try:
         with os.scandir(real) as entries:
-            for entry in entries:
-                mark = "/" if entry.is_dir(follow_symlinks=False) else "@" if entry.is_symlink() else ""
-                names.append(f"{entry.name}{mark}" + (" (secret)" if roots.secret(Path(entry.path)) else ""))
+            marked = {entry.name: _mark(entry) for entry in entries}
     except OSError as error:
         raise ToolError(f"{shown}: {error.strerror}") from None
-    names.sort()
-    more = [f"[{len(names) - _MOST_ENTRIES} more]"] if len(names) > _MOST_ENTRIES else []
-    text = "\n".join([*names[:_MOST_ENTRIES], *more]) or "[empty]"
-    return text.encode("utf-8", "replace").decode()  # names are bytes, UTF-8 or not
+    links = HardLinks()
+    lines = [
+        f"{printable(name)}{marked[name]}" + (" (secret)" if roots.secret(real / name, links) else "")
+        for name in sorted(marked)[:_MOST_ENTRIES]
+    ]
+    more = [f"[{len(marked) - _MOST_ENTRIES} more]"] if len(marked) > _MOST_ENTRIES else []
+    return "\n".join([*lines, *more]) or "[empty]"
+
+
+def _mark(entry: os.DirEntry[str]) -> str:
+    return "/" if entry.is_dir(follow_symlinks=False) else "@" if entry.is_symlink() else ""

@@ -36,14 +36,23 @@ class ReadFile:
 
         async def perform(_report: Report) -> Result:
             lines = (await read_text(place, real)).splitlines()
-            first = given.line - 1
-            text = "\n".join(lines[first : first + min(given.limit, _MOST_LINES)])
-            cut = text[:_MOST_CHARACTERS]
-            shown = cut.count("\n") + 1 if cut else 0
-            left = len(lines) - first - shown
-            more = f"\n[{left} more lines; read on with line={given.line + shown}]" if left > 0 else ""
-            told = (cut or "[nothing there]") + more
+            told = _part(lines, given.line - 1, min(given.limit, _MOST_LINES))
             return Result(told, [updates.text_content(told)])
 
         title = f"Read {place.shown(real)}"
         return Action(title, "read", "read", f"read {place.shown(real)}", perform, locations=[real])
+
+
+def _part(lines: list[str], first: int, limit: int) -> str:
+    """Give whole lines, as many as there is room for; one that has no room alone is cut, and says so."""
+    part: list[str] = []
+    room = _MOST_CHARACTERS
+    for line in lines[first : first + limit]:
+        if part and len(line) > room:
+            break
+        left_out = len(line) - room
+        part.append(line if left_out <= 0 else f"{line[:room]}[... {left_out} characters of this line left out]")
+        room -= len(line) + 1
+    left = len(lines) - first - len(part)
+    more = [f"[{left} more lines; read on with line={first + len(part) + 1}]"] if left > 0 else []
+    return "\n".join(["\n".join(part) or "[nothing there]", *more])

@@ -1,7 +1,7 @@
 """`search`: lines that match a pattern, in the files below a folder, within limits of time, files and matches.
 
-Files that Git ignores, hidden folders, binaries, large files and files that may hold secrets are passed over; links are
-not followed. The pattern runs in a process of its own, since a regular expression can take forever.
+Files that Git ignores, hidden folders, binaries, the rest of large files and files that may hold secrets are passed
+over; links are not followed. The pattern runs in a process of its own, since a regular expression can take forever.
 """
 
 from __future__ import annotations
@@ -11,42 +11,26 @@ import contextlib
 import json
 import os
 import re
-import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any, Final
 
+from ...characters import escape_invisible
+from ...processes import end
 from .. import updates
 from ..modes import Effect
 from .files import inside
-from .searched import searched_files
+from .searched import Searched, searched_files
 from .tool import STRING, Action, Arguments, Place, Report, Result, ToolError, checked, object_of
 
 _MOST_MATCHES: Final = 100
 _MOST_PATTERN: Final = 500
 _SECONDS: Final = 10.0
 _MOST_OUTPUT: Final = 16_000
-# Reads names from stdin, prints matches. It imports next to nothing, so that it is there in some milliseconds.
-_SEARCHER: Final = """
-import json, os, re, sys
-job = json.load(sys.stdin)
-pattern, left = re.compile(job["pattern"]), job["most"]
-for name, shown in job["files"]:
-    try:
-        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        continue
-    with open(handle, "rb") as file:
-        data = file.read(job["bytes"])
-    if b"\\0" in data[:8192]:
-        continue
-    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
-        if pattern.search(line):
-            print(f"{shown}:{number}: {line.strip()[:200]}", flush=True)
-            left -= 1
-            if not left:
-                sys.exit()
-"""
+_MOST_BYTES: Final = 1 << 20
+_CUT: Final = "\0"
+_SEARCHER: Final = Path(__file__).with_name("searcher.py")
 
 
 class _Arguments(Arguments):
@@ -70,11 +54,12 @@ class Search:
         real = inside(place, given.path)
 
         async def perform(_report: Report) -> Result:
-            files = await asyncio.to_thread(searched_files, place.roots, real)
-            text = await _matches(_compilable(given.pattern), files, place)
+            until = time.monotonic() + _SECONDS
+            searched = await searched_files(place.roots, real, _SECONDS / 2)
+            text = await _matches(_compilable(given.pattern), searched, place, until)
             return Result(text, [updates.text_content(text)])
 
-        title = f"Search for {given.pattern}"
+        title = f"Search for {escape_invisible(given.pattern)}"
         return Action(title, "search", "read", f"search {place.shown(real)}", perform, locations=[real])
 
 
@@ -86,11 +71,11 @@ def _compilable(pattern: str) -> str:
     return pattern
 
 
-async def _matches(pattern: str, files: list[Path], place: Place) -> str:
-    names = [(os.fspath(path), place.shown(path)) for path in files]
-    job = json.dumps({"pattern": pattern, "files": names, "most": _MOST_MATCHES, "bytes": 1 << 20}).encode()
+async def _matches(pattern: str, searched: Searched, place: Place, until: float) -> str:
+    names = [(os.fspath(path), place.shown(path)) for path in searched.files]
+    job = json.dumps({"pattern": pattern, "files": names, "most": _MOST_MATCHES, "bytes": _MOST_BYTES}).encode()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", "-c", _SEARCHER),
+        *(sys.executable, "-I", "-S", str(_SEARCHER)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -99,7 +84,7 @@ async def _matches(pattern: str, files: list[Path], place: Place) -> str:
     assert process.stdout is not None
     found, late = b"", False
     try:
-        async with asyncio.timeout(_SECONDS):
+        async with asyncio.timeout(until - time.monotonic()):
             with contextlib.suppress(ConnectionError):
                 process.stdin.write(job)
                 process.stdin.close()
@@ -108,13 +93,20 @@ async def _matches(pattern: str, files: list[Path], place: Place) -> str:
     except TimeoutError:
         late = True
     finally:
-        # Not `process.kill`, which would take the exit code away from who waits for it.
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
-        await process.wait()
-    text = found.decode("utf-8", "replace").strip()
-    count = text.count("\n") + 1 if text else 0
-    notes = [f"[stopped after {_SECONDS:.0f} s]"] if late else []
-    notes += [f"[{_MOST_MATCHES} matches; there may be more]"] if count >= _MOST_MATCHES else []
-    return "\n".join([text[:_MOST_OUTPUT] or "[no matches]", *notes])
+        await end(process)
+    return _told(found.decode("utf-8", "replace").split("\n")[:-1], searched, late)
+
+
+def _told(lines: list[str], searched: Searched, late: bool) -> str:
+    """Write what was found, and wherever was not looked: what is not found there may be there all the same."""
+    matches = [line for line in lines if line != _CUT]
+    text = "\n".join(matches)
+    cut = len(lines) - len(matches)
+    notes = [
+        (late, f"stopped after {_SECONDS:.0f} s"),
+        (len(matches) >= _MOST_MATCHES, f"{_MOST_MATCHES} matches; there may be more"),
+        (len(text) > _MOST_OUTPUT, f"{len(text) - _MOST_OUTPUT} characters left out"),
+        (searched.left_out, f"not all files were searched: {searched.left_out}; give a path that is further below"),
+        (cut, f"of {cut} large file{'s' if cut > 1 else ''} only the first {_MOST_BYTES} bytes were searched"),
+    ]
+    return "\n".join([text[:_MOST_OUTPUT] or "[no matches]", *(f"[{note}]" for holds, note in notes if holds)])

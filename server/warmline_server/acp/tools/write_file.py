@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from .. import updates
 from ..modes import Effect
-from .files import read_text, writable, write_text
+from .files import read_replaced, writable, write_changed
+from .line_ends import in_form_of
 from .tool import STRING, Action, Arguments, Place, Report, Result, ToolError, checked, object_of
 
 _MOST_CHARACTERS: Final = 1 << 20
@@ -31,15 +32,16 @@ class WriteFile:
         if len(given.content) > _MOST_CHARACTERS:
             raise ToolError(f"content: at most {_MOST_CHARACTERS} characters are written")
         real = writable(place, given.path)
-        if real.is_dir():
-            raise ToolError(f"{given.path} is a folder")
         shown = place.shown(real)
-        old = await read_text(place, real) if real.exists() else None
+        if real.is_dir():
+            raise ToolError(f"{shown} is a folder")
+        old = await read_replaced(place, real)
+        new = given.content if old is None else in_form_of(old, given.content)
 
         async def perform(_report: Report) -> Result:
-            await write_text(place, real, given.content)
-            return Result(f"{shown} is written.", [updates.diff_content(str(real), old, given.content)])
+            await write_changed(place, real, old, new)
+            return Result(f"{shown} is written.", [updates.diff_content(str(real), old, new)])
 
-        diff = [updates.diff_content(str(real), old, given.content)]
+        diff = [updates.diff_content(str(real), old, new)]
         title = f"{'Create' if old is None else 'Rewrite'} {shown}"
         return Action(title, "edit", "write", f"changes of {shown}", perform, diff, [real])
