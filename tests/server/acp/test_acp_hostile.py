@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from planned_engine import answer, call
 from scripted import Room
+from tool_use import results, use
 from warmline_server.acp.client import Client
 from warmline_server.acp.confinement import Outside, Roots
 from warmline_server.acp.tools import EditFile, ReadFile, RunCommand, Search
@@ -24,18 +25,6 @@ from wire_client import Wire, alive
 @pytest.fixture
 def place(room: Room) -> Place:
     return Place("s", Client(peer=None), Roots(room.root))  # type: ignore[arg-type]
-
-
-async def use(tool: Any, place: Place, **arguments: Any) -> str:
-    async def report(_content: Any) -> None: ...
-
-    action = await tool.prepare(arguments, place)
-    result: str = (await action.perform(report)).text
-    return result
-
-
-def results(engine: Any) -> list[str]:
-    return [turn.content for turn in engine.chats[-1].messages if turn.content.startswith("Result of")]
 
 
 async def test_nothing_outside_is_read_or_written(start: Any, room: Room, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from warmline_server.context.globs import matches
-from warmline_server.context.secrets import is_secret, leads_to_secret
+from warmline_server.context.secrets import HardLinks, is_secret, leads_to_secret
 
 SECRET = (
     *(".env", ".env.local", "config/prod.env", ".ENV", "secrets.yaml", "app-secrets.json"),
@@ -29,6 +29,7 @@ SECRET = (
     *("terraform.tfvars.json", "prod.auto.tfvars", "htpasswd", ".htpasswd", "site.htpasswd", ".Renviron", "wallet.dat"),
     *(".rhosts", "etc/shadow", "etc/shadow-", ".vscode/sftp.json", "sftp-config.json", "env.production", "env.local"),
     *("k8s/prod.env.yaml", "prod.env.json"),
+    *(".git/config", "sub/.Git/config", ".git/modules/x/config", ".git/config.worktree", ".hg/hgrc"),
     # by what they are called
     *("app.secrets.json", "app.secret.yml", "secrets.toml", "gcp-key.json", "service_key.json", "api_key.txt"),
     *("apikeys.json", "stripe-api-key.yml", "tokens.json", "tokens.yaml", "access_tokens.csv", "password.yml"),
@@ -78,6 +79,7 @@ PLAIN = (
     ),
     *("tokenizer.json", "special_tokens_map.json", "added_tokens.json", "monkey.json", "keymap.json", "keys.json"),
     *("shadow.css", "etc/shadow.py", "src/shadow", "sftp.json", "sftp.py", "wallet.py", "main.tf", "yarn.lock"),
+    *("git/config", ".git/HEAD", ".git/hooks/pre-commit", "src/config", "hgrc", ".gitignore", ".gitmodules"),
     *("secretary.json", "renviron.R", "hosts", "package.json", "tsconfig.json", "turkey.txt", "variables.tfvars.md"),
 )
 
@@ -101,6 +103,9 @@ def test_a_hard_link_to_a_secret_is_one(tmp_path: Path) -> None:
     os.link(tmp_path / "plain.txt", tmp_path / "src" / "twice.txt")
     assert leads_to_secret(tmp_path / "src" / "harmless.txt")
     assert not leads_to_secret(tmp_path / "src" / "twice.txt")
+    links = HardLinks()
+    assert leads_to_secret(tmp_path / "src" / "harmless.txt", links=links)
+    assert not leads_to_secret(tmp_path / "src" / "twice.txt", links=links)
     (tmp_path / ".env").unlink()
     assert not leads_to_secret(tmp_path / "src" / "harmless.txt")
 

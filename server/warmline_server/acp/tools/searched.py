@@ -43,8 +43,11 @@ async def searched_files(roots: Roots, below: Path, seconds: float) -> Searched:
         return Searched([below])
     names = await _from_git(below)
     stopped = threading.Event()
+
+    def over() -> bool:
+        return stopped.is_set() or time.monotonic() > until
+
     try:
-        over = lambda: stopped.is_set() or time.monotonic() > until  # noqa: E731
         return await asyncio.to_thread(_kept, roots, below, names or _walked(below), over)
     finally:
         stopped.set()
@@ -83,7 +86,8 @@ async def _from_git(below: Path) -> list[Path]:
     listing = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
     answer = await git.ask(below, *listing, seconds=_GIT_SECONDS)
     names = answer[1].split(b"\x00") if answer is not None and answer[0] == 0 else []
-    return [below / os.fsdecode(name) for name in names if name]
+    # One that is not merged yet is named for each of its versions.
+    return [below / os.fsdecode(name) for name in dict.fromkeys(names) if name]
 
 
 def _walked(below: Path) -> Iterator[Path]:
