@@ -30,7 +30,7 @@ from warmline_server.acp.serving import serve
 from warmline_server.acp.turns import Limits
 from warmline_server.stdio import Streams
 
-SECONDS = 20.0
+SECONDS = 60.0
 ALL = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
 
 
