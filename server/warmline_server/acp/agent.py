@@ -113,8 +113,7 @@ class Agent:
 
     async def leave(self) -> None:
         """End all sessions and let go of the engine."""
-        for live in list(self._open.values()):
-            await live.close()
+        await asyncio.gather(*(live.close() for live in self._open.values()), return_exceptions=True)
         if self._engine is not None:
             await self._engine.close()
 
@@ -139,6 +138,7 @@ class Agent:
         cwd, additional = _folders(request.cwd, request.additional_directories)
         refuse_unadvertised(request.mcp_servers)
         live = self._live(self._store.begin(cwd, additional))
+        live.move(cwd, additional, request.mcp_servers)
         await self._begin(live, request.mcp_servers, call)
         return {"sessionId": live.id, **_state(live)}
 
@@ -180,7 +180,8 @@ class Agent:
         if live is not None:
             await live.close()
         with self._accessible():
-            self._store.delete(request.session_id)
+            # Where somebody else went on with it, what was said here is kept by another id.
+            self._store.delete((live.record.kept_as if live is not None else "") or request.session_id)
         return {}
 
     async def set_mode(self, request: SetSessionModeRequest, _call: Call) -> Json:
@@ -272,16 +273,18 @@ class Agent:
         live = self._open.get(request.session_id)
         if live is not None and live.turns:
             raise InvalidRequest("a turn of this session is running")
-        if live is None:
+        if live is None or self._store.changed(live.record):
             try:
-                record = await asyncio.to_thread(self._store.load, request.session_id)
-            except ValueError:
-                raise NotFound(
-                    f"the session `{request.session_id[:64]}` cannot be read: it is damaged, or of another version"
-                ) from None
+                with self._accessible():
+                    record = await asyncio.to_thread(self._store.load, request.session_id)
+            except ValueError as error:
+                raise NotFound(f"the session `{request.session_id[:64]}` cannot be read: {error}") from None
             if record is None:
                 raise NotFound(f"there is no session `{request.session_id[:64]}`")
-            live = self._live(record)
+            if live is None:
+                live = self._live(record)
+            elif not live.record.kept_as:
+                live.record = record  # somebody else went on with it
         live.move(cwd, additional, request.mcp_servers)
         return live
 

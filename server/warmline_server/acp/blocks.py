@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 from acp.schema import (
     AudioContentBlock,
@@ -27,7 +27,7 @@ MAX_TEXT: Final = 1 << 20  # characters: far more than any context holds
 MAX_RESOURCE: Final = 32_000
 MAX_RESOURCES: Final = 256_000  # of all together
 _MAX_NAME: Final = 500
-_PARTS: Final = re.compile("[:?#&;=]")  # of a URI, as far as they are no folders
+_SYMBOL: Final = re.compile("(?<=/symbol)/[^/]*$")
 
 
 @dataclass(slots=True)
@@ -114,9 +114,14 @@ def _embedded(resource: Any, given: Given, place: Place) -> None:
 
 
 def _names_secret(uri: str) -> bool:
-    """Tell whether a URI of any scheme names a file that may hold secrets, by its path or by a part of its query."""
-    plain = unquote(uri).replace("\\", "/")
-    return any(map(is_secret, (plain, *_PARTS.split(plain))))
+    """Tell whether a URI of any scheme names a file that may hold secrets, by its path or by a path in its query.
+
+    What it names inside of a file (a fragment, or a symbol where the query has the file) is no name of a file.
+    """
+    whole, _, query = uri.partition("#")[0].partition("?")
+    values = [value for _, value in parse_qsl(query) if "/" in value or value.startswith(".")]
+    named = [*values, *re.split("[:;]", unquote(_SYMBOL.sub("", whole)))]
+    return any(is_secret(name.replace("\\", "/")) for name in named)
 
 
 def _add(name: str, text: str, given: Given) -> None:

@@ -15,6 +15,7 @@ from warmline.host.wire import VariantStatus
 from warmline.variant import ResolvedVariant
 
 from ..lsp.status import LastReport
+from ..paths import unreadable
 from . import updates
 from .choice import resolve
 from .client import Client
@@ -128,9 +129,12 @@ class Live:
         return self.status
 
     def options(self) -> list[Json]:
-        """Give the options as they are now; they count as told to the client."""
+        """Give the options as they are now; they count as told to the client. Raises `WarmlineError`."""
         head = self.record.head
-        self.shown = offered(self.home, head.cwd, head.choice, head.mode, self.known())
+        try:
+            self.shown = offered(self.home, head.cwd, head.choice, head.mode, self.known())
+        except OSError as error:
+            raise unreadable(error, self.home) from None
         return self.shown
 
     async def tell_options(self) -> None:

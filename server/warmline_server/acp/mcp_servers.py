@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 McpServer = McpServerStdio | HttpMcpServer
 START_SECONDS: Final = 15.0
+CLOSE_SECONDS: Final = 6.0  # a process that does not leave by itself is ended within these
 CALL_SECONDS: Final = 60.0
 _MOST_SERVERS: Final = 8
 _MOST_TOOLS: Final = 32
@@ -60,10 +61,11 @@ class Servers:
 
     def start(self, servers: Sequence[McpServer]) -> None:
         """Begin to start servers; `started` waits for them."""
-        for number, server in enumerate(servers):
-            plain = _NAME.sub("-", server.name)[:32].strip("-") or f"server-{number}"
-            name = _free(plain, self.reports)
+        for name, server in zip(_names(servers), servers, strict=True):
             self.reports[name] = "starting"
+            self.tools[
+                name
+            ] = []  # in the client's order, whichever starts first: what the model is told stays the same
             begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._starting.append(begun)
             self._running.append(asyncio.create_task(self._serve(name, server, begun)))
@@ -80,7 +82,7 @@ class Servers:
             if not begun.done():  # it hears of nothing but its own start
                 task.cancel()
         if self._running:
-            await asyncio.wait(self._running, timeout=START_SECONDS)
+            await asyncio.wait(self._running, timeout=CLOSE_SECONDS)
         for task in self._running:
             task.cancel()
 
@@ -115,6 +117,15 @@ class Servers:
     def lost(self, name: str, why: str) -> None:
         """Note that a server is of no use any more."""
         self.reports[name] = f"failed: {' '.join(why.split())[:200]}"
+
+
+def _names(servers: Sequence[McpServer]) -> list[str]:
+    """Give each server a name of its own; one that nobody else has stays as it is."""
+    plain = [_NAME.sub("-", server.name)[:32].strip("-") or f"server-{number}" for number, server in enumerate(servers)]
+    given: list[str] = []
+    for number, name in enumerate(plain):
+        given.append(name if name not in plain[:number] else _free(name, {*given, *plain}))
+    return given
 
 
 def _free(name: str, taken: Container[str]) -> str:
@@ -158,6 +169,8 @@ def _why(error: BaseException) -> str:
     """Give what went wrong; a group of errors says just that it is one."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    if isinstance(error, TimeoutError):
+        return f"it gave no answer in {START_SECONDS:g} s"
     return str(error) or type(error).__name__
 
 
@@ -168,11 +181,13 @@ async def _streams(server: McpServer, cwd: Path) -> AsyncIterator[tuple[Any, Any
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
+        from .bounded_http import IDENTITY, bound
+
         # How long a call may take is for whoever makes it to say.
         limits = httpx2.Timeout(START_SECONDS, read=None)
-        headers = {each.name: each.value for each in server.headers}
+        headers = IDENTITY | {each.name: each.value for each in server.headers}
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=limits) as client,
+            httpx2.AsyncClient(headers=headers, timeout=limits, event_hooks={"response": [bound]}) as client,
             streamable_http_client(server.url, http_client=client) as streams,
         ):
             yield streams[0], streams[1]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Final
 from warmline.host.client import EngineClient, connect
 from warmline.registry import warmline_home
 
+from ..processes import on_signals
 from ..stdio import Streams, protect
 from .agent import Agent
 from .edge import Edge
@@ -23,20 +22,28 @@ _CLOSING_SECONDS: Final = 10.0
 
 
 async def serve(
-    streams: Streams, home: Path, make_engine: Callable[[], EngineClient], limits: Limits | None = None
+    streams: Streams,
+    home: Path,
+    make_engine: Callable[[], EngineClient],
+    limits: Limits | None = None,
+    *,
+    left: Callable[[], object] = lambda: None,
 ) -> None:
-    """Serve the client at the other end of `streams` until it closes its end, or the process is asked to end."""
+    """Serve the client at the other end of `streams` until it closes its end, or the process is asked to end.
+
+    Parameters
+    ----------
+    left
+        Called when the client is gone, before what it had at work is ended.
+    """
     agent = Agent(home, make_engine, limits)
     edge = Edge(streams, agent.requests, agent.notifications)
     agent.connect(edge.connection)
-    loop = asyncio.get_running_loop()
-    if signals := threading.current_thread() is threading.main_thread() and sys.platform != "win32":
-        loop.add_signal_handler(signal.SIGTERM, edge.end)
     try:
-        await edge.serve()
+        with on_signals(edge.end):
+            await edge.serve()
     finally:
-        if signals:
-            loop.remove_signal_handler(signal.SIGTERM)
+        left()
         await agent.leave()
         await edge.close()
 
@@ -49,8 +56,7 @@ def run_stdio() -> int:
 
 
 async def _served(streams: Streams, home: Path) -> None:
-    await serve(streams, home, lambda: connect(home))
-    # A native call that never returns must not keep an agent without a client.
+    # Neither a call that never returns nor a server that does not answer must keep an agent without a client.
     timer = threading.Timer(_CLOSING_SECONDS, os._exit, (0,))
     timer.daemon = True
-    timer.start()
+    await serve(streams, home, lambda: connect(home), left=timer.start)

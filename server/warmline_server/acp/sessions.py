@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from .transcript import Asked, Entry, size, slimmed
 MAX_SESSIONS: Final = 200
 MAX_ENTRIES: Final = 500
 MAX_BYTES: Final = 2 << 20
+_MARK: Final = ".deleted"
+_REMEMBERED_SECONDS: Final = 30 * 24 * 3600.0
 _MAX_HEAD: Final = 64 << 10
 _MAX_TITLE: Final = 80
 _ID: Final = re.compile(r"[0-9a-f]{32}\Z")
@@ -147,10 +150,9 @@ class SessionStore:
         """
         record.bound()
         path, apart = self._path(record.kept_as or record.head.id), ""
-        found = _stamp(path)
-        if found != record.stamp:
-            if found is None:
-                raise FileNotFoundError(None, "it was deleted meanwhile")
+        if record.stamp is not None and _deleted(path).exists():
+            raise FileNotFoundError(None, "it was deleted meanwhile")
+        if self.changed(record) and not self._goes_on_from(record, path.stem):
             record.kept_as = apart = uuid.uuid4().hex
             path = self._path(apart)
         head = record.head.model_copy(update={"id": path.stem})
@@ -162,8 +164,23 @@ class SessionStore:
         write_atomically(path, ("\n".join(lines) + "\n").encode())
         record.stamp = _stamp(path)
         for old in self.listed()[MAX_SESSIONS:]:
-            self.delete(old.id)
+            self._path(old.id).unlink(missing_ok=True)  # one that is open is written again when it goes on
         return apart
+
+    def changed(self, record: Record) -> bool:
+        """Tell whether somebody else wrote a session since it was read or written here."""
+        found = _stamp(self._path(record.kept_as or record.head.id))
+        return found is not None and found != record.stamp
+
+    def _goes_on_from(self, record: Record, session_id: str) -> bool:
+        """Tell whether all that is kept by an id was said in the record too."""
+        try:
+            kept = self.load(session_id)
+        except (OSError, ValueError):
+            return False
+        if kept is None or kept.head.dropped != record.head.dropped:
+            return False
+        return record.entries[: len(kept.entries)] == kept.entries
 
     def load(self, session_id: str) -> Record | None:
         """Read a session; None where there is none. A last line that was cut off is left out.
@@ -171,7 +188,7 @@ class SessionStore:
         Raises
         ------
         ValueError
-            It cannot be read: it is damaged, or another version wrote it.
+            It cannot be read; the message says why.
         """
         if not _ID.match(session_id):
             return None
@@ -182,27 +199,37 @@ class SessionStore:
         except ArtifactError as error:
             if error.code == "artifact.missing":
                 return None
-            raise ValueError(str(error)) from None
-        except OSError as error:
-            raise ValueError(str(error)) from None
+            raise ValueError(error.message) from None
         first, *rest = data.splitlines() or [b""]
         if not data.endswith(b"\n"):
             del rest[-1:]
-        head = Head.model_validate_json(first)
+        try:
+            head = Head.model_validate_json(first)
+            entries = [_ENTRY.validate_json(line) for line in rest]
+        except ValueError:
+            raise ValueError("it is damaged, or of another version") from None
         if head.id != session_id:
             raise ValueError("it is another session's")
-        entries = [_ENTRY.validate_json(line) for line in rest]
         return Record(head.model_copy(update={"hidden": min(head.hidden, len(entries))}), entries, stamp)
 
     def forget(self, record: Record) -> None:
         """Delete what was kept of a session that goes on."""
-        self._path(record.kept_as or record.head.id).unlink(missing_ok=True)
+        path = self._path(record.kept_as or record.head.id)
+        path.unlink(missing_ok=True)
+        _deleted(path).unlink(missing_ok=True)  # nothing is left that was to be deleted
         record.stamp = None
 
     def delete(self, session_id: str) -> None:
-        """Delete a session; one that is not there is deleted already."""
-        if _ID.match(session_id):
-            self._path(session_id).unlink(missing_ok=True)
+        """Delete a session for good, whoever has it open; one that is not there is deleted already."""
+        if not _ID.match(session_id):
+            return
+        path = self._path(session_id)
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+            _deleted(path).touch(0o600)
+            for mark in self._folder.glob(f"*{_MARK}"):
+                if time.time() - mark.stat().st_mtime > _REMEMBERED_SECONDS:
+                    mark.unlink()
 
     def listed(self, cwd: Path | None = None) -> list[Head]:
         """List sessions, the latest first; with `cwd` those of that folder only."""
@@ -216,6 +243,11 @@ class SessionStore:
 
     def _path(self, session_id: str) -> Path:
         return self._folder / f"{session_id}.jsonl"
+
+
+def _deleted(path: Path) -> Path:
+    """Give the file that says of a session that it was deleted: an agent that has it open must not write it again."""
+    return path.with_suffix(_MARK)
 
 
 def _writable(entry: Entry) -> Entry:

@@ -34,10 +34,10 @@ def offered(live: Live, format_: Format, n_ctx: int) -> tuple[Tool, ...]:
     """
     room, chosen = n_ctx, set[str]()
     for tool in _by_turns(list(live.servers.tools.values())):
-        room -= format_.characters(tool)
-        if room < 0:
-            break
-        chosen.add(tool.name)
+        size = format_.characters(tool)
+        if size <= room:
+            room -= size
+            chosen.add(tool.name)
     return (*BUILT_IN, *(tool for tool in live.tools if tool.name in chosen))
 
 

@@ -17,6 +17,7 @@ from warmline.errors import WarmlineError
 
 from ..characters import whole
 from ..cli.output import Output, cell, one_line, visible
+from ..processes import on_signals
 from .agent import Agent
 from .edge import Call, RequestError
 
@@ -119,6 +120,7 @@ class Conversation:
     def __init__(self, agent: Agent, terminal: Terminal, output: Output) -> None:
         self._agent, self._terminal, self._output = agent, terminal, output
         self._session = ""
+        self.over = False
 
     async def begin(self, cwd: Path, variant: str | None) -> None:
         """Begin; `variant` is an exact name (``backend/name``), or None for the folder's own."""
@@ -130,10 +132,21 @@ class Conversation:
             await self._agent.choose(self._session, "variant", variant)
 
     async def say(self, text: str) -> None:
-        """Run one turn and print it; cancelling ends the turn, and it is printed as cancelled."""
+        """Run one turn and print it; cancelling ends the turn, and it is printed as cancelled.
+
+        `over` is true afterwards where the process was asked to end meanwhile, or its terminal was closed.
+        """
         prompt = PromptRequest(session_id=self._session, prompt=[TextContentBlock(type="text", text=text)])
+        turn = asyncio.current_task()
+        assert turn is not None
+
+        def leave() -> None:
+            self.over = True
+            turn.cancel()
+
         try:
-            self._terminal.ended(await self._agent.prompt(prompt, Call()))
+            with on_signals(leave):
+                self._terminal.ended(await self._agent.prompt(prompt, Call()))
         except WarmlineError as error:
             self._output.error(error)
         except RequestError as error:
@@ -163,6 +176,8 @@ def converse(agent: Agent, output: Output, cwd: Path, variant: str | None) -> No
                 if text.strip():
                     with contextlib.suppress(KeyboardInterrupt):  # once more, while the turn is being ended
                         runner.run(conversation.say(text))
+                if conversation.over:
+                    return
         finally:
             runner.run(agent.leave())
 
@@ -186,7 +201,7 @@ async def typed_line(question: str) -> str:
     parts: asyncio.Queue[bytes] = asyncio.Queue()
     typed = b""
     # Read where it is known that there is something: at any later time it could wait, and hold up everything.
-    loop.add_reader(terminal, lambda: parts.put_nowait(os.read(terminal, 4096)))
+    loop.add_reader(terminal, lambda: parts.put_nowait(_read(terminal)))
     try:
         while not typed.endswith(b"\n"):  # Ctrl-D hands over part of a line, and at its beginning nothing: the end
             if not (part := await parts.get()):
@@ -195,6 +210,13 @@ async def typed_line(question: str) -> str:
     finally:
         loop.remove_reader(terminal)
     return typed.decode("utf-8", "replace")
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # it was closed
+        return b""
 
 
 def _line(question: str) -> str:

@@ -10,6 +10,7 @@ from .cut import cut, negated
 from .llama_world import LlamaWorld
 
 LAYERS = 2
+TOKENS = 4096
 VARIANTS = {
     "base": (),
     "A": (("a", "1"),),
@@ -20,8 +21,8 @@ VARIANTS = {
 
 
 def cut_world(folder: Path) -> LlamaWorld:
-    """Two of thirty layers: about fifteen times as fast."""
-    base = cut(base_path(), folder / "base.gguf", LAYERS, {"llama.block_count": LAYERS})
+    """Two of thirty layers, and a twelfth of the tokens, whose logits would be four fifths of the work."""
+    base = cut(base_path(), folder / "base.gguf", LAYERS, {"llama.block_count": LAYERS}, vocabulary=TOKENS)
     versions = {}
     for name, source in (("a", ACME), ("b", FIM)):
         first = cut(source, folder / f"{name}-0.gguf", LAYERS)

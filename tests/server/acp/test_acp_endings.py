@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -218,12 +220,63 @@ async def test_what_was_deleted_elsewhere_does_not_come_back(start: Any, room: R
         await second.ask("session/delete", {"sessionId": session})
     await wire.prompt(session, "more")
     assert "cannot be kept: it was deleted meanwhile" in wire.text()
-    assert not list((room.home / "acp/sessions").iterdir())
+    assert not list((room.home / "acp/sessions").glob("*.jsonl"))
     await wire.prompt(session, "/clear")
     await wire.prompt(session, "afresh")
-    (kept,) = (room.home / "acp/sessions").iterdir()
+    (kept,) = (room.home / "acp/sessions").glob("*.jsonl")
     assert "private" not in kept.read_text()
     assert "afresh" in kept.read_text()
+
+
+async def test_a_session_that_had_to_make_room_is_kept_again_when_it_goes_on(
+    start: Any, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warmline_server.acp.sessions.MAX_SESSIONS", 2)
+    wire, _ = await start(answer("one"))
+    first = await wire.new(room.root)
+    await wire.prompt(first, "first")
+    for _ in range(2):
+        await wire.prompt(await wire.new(room.root), "another")
+    assert first not in {each["sessionId"] for each in (await wire.ask("session/list", {}))["sessions"]}
+    await wire.prompt(first, "again")
+    assert "cannot be kept" not in wire.text()
+    await wire.ask("session/close", {"sessionId": first})
+    assert await asked(wire, first, room) == ["first", "again"]
+
+
+async def test_what_another_window_said_is_there_when_the_session_is_loaded_again(
+    start: Any, room: Room, schema: Any
+) -> None:
+    first, _ = await start(answer("one"))
+    session = await first.new(room.root)
+    await first.prompt(session, "Begin.")
+    async with wired(PlannedEngine(answer("two")), room.home, schema) as second:
+        await second.hello()
+        await asked(second, session, room)
+        await second.ask("session/set_mode", {"sessionId": session, "modeId": "edit"})  # which says nothing
+        await first.prompt(session, "In window A.")
+        assert await asked(second, session, room) == ["Begin.", "In window A."]
+        await second.prompt(session, "In window B.")
+    assert await asked(first, session, room) == ["Begin.", "In window A.", "In window B."]
+    await first.prompt(session, "And in A.")
+    assert "session of its own" not in first.text()
+
+
+async def test_a_session_that_is_kept_apart_is_deleted_and_the_others_is_not(
+    start: Any, room: Room, schema: Any
+) -> None:
+    first, _ = await start(answer("one"))
+    session = await first.new(room.root)
+    await first.prompt(session, "Begin.")
+    async with wired(PlannedEngine(answer("two")), room.home, schema) as second:
+        await second.hello()
+        await asked(second, session, room)
+        await first.prompt(session, "In window A.")
+        await second.prompt(session, "Private, in window B.")
+        await second.ask("session/delete", {"sessionId": session})
+    (kept,) = (room.home / "acp/sessions").glob("*.jsonl")
+    assert "In window A." in kept.read_text()
+    assert "Private" not in kept.read_text()
 
 
 async def test_a_cut_transcript_is_read_and_one_of_another_version_is_told(start: Any, room: Room) -> None:
@@ -251,6 +304,7 @@ async def test_a_store_that_cannot_be_accessed_is_told_as_such(start: Any, room:
     file.mkdir()
     await wire.prompt(session, "/clear")
     assert "Nothing is forgotten, since what was kept cannot be deleted" in wire.text()
+    await wire.ask("session/close", {"sessionId": session})
     with pytest.raises(Refusal, match="cannot be accessed"):
         await wire.ask("session/delete", {"sessionId": session})
 
@@ -269,6 +323,18 @@ async def test_halves_of_characters_and_numbers_without_end_break_nothing(start:
     assert "Infinity" not in kept.read_text()
 
 
+async def test_a_store_that_cannot_be_listed_is_told_as_such(
+    start: Any, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise PermissionError(13, "Permission denied", str(room.home / "certificates"))
+
+    monkeypatch.setattr("warmline_server.acp.options.list_rows", refuse)
+    wire, _ = await start(answer("one"))
+    with pytest.raises(Refusal, match="cannot be accessed: Permission denied"):
+        await wire.ask("session/new", {"cwd": str(room.root), "mcpServers": []})
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGTERM there")
 def test_sigterm_ends_what_the_end_of_input_ends(room: Room, tmp_path: Path) -> None:
     """A tool server that does not leave by itself goes too."""
@@ -279,9 +345,17 @@ def test_sigterm_ends_what_the_end_of_input_ends(room: Room, tmp_path: Path) -> 
     )
     pid_file = tmp_path / "pid"
     server = {"name": "s", "command": sys.executable, "args": [str(stubborn), "x", str(pid_file)], "env": []}
-    environment = {**os.environ, "WARMLINE_HOME": str(room.home), "WARMLINE_RUNTIME_DIR": str(tmp_path / "run")}
     command = [sys.executable, "-m", "warmline_server", "acp"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as agent:
+    environment = {**os.environ, "WARMLINE_HOME": str(room.home)}
+    with (
+        tempfile.TemporaryDirectory(prefix="wl-") as runtime,  # its path fits into a socket's address
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**environment, "WARMLINE_RUNTIME_DIR": runtime},
+        ) as agent,
+    ):
         assert agent.stdin is not None
         assert agent.stdout is not None
         hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
@@ -289,8 +363,10 @@ def test_sigterm_ends_what_the_end_of_input_ends(room: Room, tmp_path: Path) -> 
         new["params"] = {"cwd": str(room.root), "mcpServers": [server]}
         agent.stdin.write("".join(json.dumps(each) + "\n" for each in (hello, new)).encode())
         agent.stdin.flush()
+        limit = time.monotonic() + 60
         while not pid_file.exists() or not pid_file.read_text():
             assert agent.poll() is None
+            assert time.monotonic() < limit, "no tool server was started"
         agent.send_signal(signal.SIGTERM)
         assert agent.wait(30) == 0
         with pytest.raises(ProcessLookupError):

@@ -294,6 +294,27 @@ async def test_an_embedded_secret_is_left_out_under_any_scheme(start: Any, room:
     assert "may hold secrets and was left out" in wire.text()
 
 
+@pytest.mark.parametrize(
+    "uri",
+    ["file:///x/README.md#credentials", "zed:///agent/symbol/credentials?path=/x/a.rs", "https://h/x?page=id_rsa"],
+)
+async def test_what_a_uri_names_inside_of_a_file_is_no_secret(start: Any, room: Room, uri: str) -> None:
+    wire, engine = await start()
+    session = await wire.new(room.root)
+    given = {"type": "resource", "resource": {"uri": uri, "text": "plain"}}
+    await wire.ask("session/prompt", {"sessionId": session, "prompt": [given]})
+    assert "plain" in engine.chats[0].messages[-1].content
+
+
+async def test_an_unsaved_buffer_of_a_new_file_is_not_overwritten_unseen(start: Any, room: Room) -> None:
+    wire, _ = await start(call("write_file", path="n.txt", content="mine"), answer("x"), capabilities=ALL)
+    wire.person.buffers[str(room.root / "n.txt")] = "unsaved words"
+    wire.person.answers = ["reject_once"]
+    await wire.prompt(await wire.new(room.root), "Write")
+    (shown,) = (each for each in wire.person.asked[0]["call"].content if each.type == "diff")
+    assert shown.old_text == "unsaved words"
+
+
 async def test_all_files_of_a_prompt_together_are_limited(start: Any, room: Room) -> None:
     (room.root / "big.txt").write_text("b" * 40_000)
     wire, engine = await start()

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import gzip
+import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +151,101 @@ async def test_tools_that_the_context_has_no_room_for_are_left_out_and_named(sta
     await wire.prompt(session, "Again")
     assert wire.text().count("has no room for all tools of servers") == 1
     assert engine.chats[2].messages[0].content == system
+
+
+async def test_one_tool_that_does_not_fit_leaves_room_for_others_and_servers_stay_in_order(
+    start: Any, room: Room
+) -> None:
+    wire, engine = await start(answer("x"))
+    room.variant("acme", {"base": {"path": str(room.base)}, "profile": {"n_ctx": 256}})
+    slow = server("slow", sys.executable, SERVER, "60")
+    session = await wire.new(room.root, mcpServers=[slow, server("quick")])
+    await wire.prompt(session, "Hi")
+    lines = [
+        line for line in engine.chats[0].messages[0].content.splitlines() if line.startswith(("- slow", "- quick"))
+    ]
+    told = [line.partition("(")[0] for line in lines]
+    assert told == sorted(told, key=lambda name: name.startswith("- quick"))
+    assert "- quick.die" in told
+    assert "- slow.more-0" not in told
+
+
+async def test_a_server_keeps_its_name_whatever_others_are_called(start: Any, room: Room) -> None:
+    wire, _ = await start(answer("x"))
+    session = await wire.new(room.root, mcpServers=[server("a"), server("a"), server("a-1")])
+    await wire.prompt(session, "Hi")
+    await wire.prompt(session, "/status")
+    found = [line for line in wire.text().splitlines() if line.startswith("| Tool server")]
+    assert found == [f"| Tool server {name} | runs, 5 tools |" for name in ("a", "a-2", "a-1")]
+
+
+class Flood(BaseHTTPRequestHandler):
+    """Answers with more than anybody wants, or packed; never answers DELETE."""
+
+    packed = False
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        method = asked.get("method")
+        results: dict[str, Any] = {
+            "initialize": {
+                "protocolVersion": asked.get("params", {}).get("protocolVersion"),
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "flood", "version": "1"},
+            },
+            "tools/list": {"tools": [{"name": "big", "inputSchema": {"type": "object"}}]},
+            "tools/call": {"content": [{"type": "text", "text": "x" * (9 << 20)}]},
+        }
+        answer = {"jsonrpc": "2.0", "id": asked.get("id"), "result": results.get(method)}
+        body = json.dumps(answer).encode() if "id" in asked else b""
+        pack = self.packed and method == "tools/call"
+        body = gzip.compress(body) if pack else body
+        self.send_response(200 if body else 202)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.send_header("mcp-session-id", "one")
+        if pack:
+            self.send_header("content-encoding", "gzip")
+        self.end_headers()
+        with contextlib.suppress(OSError):  # it is hung up on
+            self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self.send_error(405)
+
+    def do_DELETE(self) -> None:
+        self.server.ended.wait(60)  # type: ignore[attr-defined]
+        self.send_error(405)
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture(params=["plain", "packed"])
+def flood(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+    handler = type("Handler", (Flood,), {"packed": request.param == "packed"})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as serving:
+        serving.daemon_threads = True
+        serving.ended = threading.Event()  # type: ignore[attr-defined]
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{serving.server_address[1]}/mcp"
+        yield {"type": "http", "name": "flood", "url": url, "headers": []}
+        serving.ended.set()  # type: ignore[attr-defined]
+        serving.shutdown()
+
+
+async def test_an_http_server_can_neither_fill_the_memory_nor_hold_up_the_end(
+    start: Any, room: Room, monkeypatch: Any, flood: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("warmline_server.acp.mcp_servers.CALL_SECONDS", 5.0)
+    monkeypatch.setattr("warmline_server.acp.mcp_servers.CLOSE_SECONDS", 0.5)
+    wire, engine = await start(call("flood.big"), answer("x"))
+    session = await wire.new(room.root, mcpServers=[flood])
+    assert (await wire.prompt(session, "Hi"))["stopReason"] == "end_turn"
+    assert "Error: flood" in results(engine)[0]
+    assert "xxxx" not in results(engine)[0]
+    async with asyncio.timeout(10):
+        await wire.ask("session/close", {"sessionId": session})
 
 
 async def test_a_tool_that_was_left_out_cannot_be_called(start: Any, room: Room) -> None:

@@ -197,6 +197,21 @@ def test_ctrl_c_again_while_a_turn_ends_does_not_end_the_conversation(room: Room
         assert process.wait(10) == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_what_was_said_is_kept_when_the_terminal_is_closed_in_a_turn(room: Room, number: signal.Signals) -> None:
+    path = [folder for folder in sys.path if "tests" in folder]
+    code = TALK.format(path=path, plans=repr(answer("word " * 20_000)))
+    with pseudo_terminal(room, code) as (process, until, leader):
+        until("> ")
+        os.write(leader, b"long\n")
+        until("word word")
+        process.send_signal(number)
+        until("cancelled")
+        assert process.wait(10) == 0
+    (kept,) = (room.home / "acp/sessions").glob("*.jsonl")
+    assert "word word" in kept.read_text()
+
+
 def test_half_a_line_at_a_question_holds_nothing_up(room: Room) -> None:
     path = [folder for folder in sys.path if "tests" in folder]
     plans = (call("run_command", command="touch ran"), answer("Well."))

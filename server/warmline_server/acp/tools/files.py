@@ -59,8 +59,15 @@ async def read_exact(place: Place, real: Path) -> str:
 
 
 async def read_replaced(place: Place, real: Path) -> str | None:
-    """As `read_exact`; None where there is no file yet."""
-    return await read_exact(place, real) if await asyncio.to_thread(real.exists) else None
+    """As `read_exact`; None where there is no file yet, neither on disk nor in the client's buffers."""
+    if await asyncio.to_thread(real.exists):
+        return await read_exact(place, real)
+    if not place.client.edits:
+        return None
+    try:
+        return await read_exact(place, real) or None
+    except ToolError:  # which is how most clients say so
+        return None
 
 
 async def write_changed(place: Place, real: Path, old: str | None, new: str) -> None:
