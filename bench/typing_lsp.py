@@ -2,13 +2,13 @@
 
     python bench/typing_lsp.py [--files 5] [--keys 60] [--pause 0.1] [--json]
 
-What `typing.py` measures is the engine under each key; this is what is built on it. The same real characters are typed
-into the same standard-library modules. Warmline's side is a real `warmline lsp` over stdio with its engine host: each
-key is a `didChange` and an automatic request for ghost text, timed until its answer is read. llama-server's side is
-what a plugin without a memory of its own does: one request a key over HTTP for the text before the cursor, timed until
-its last event is read, without protocol, filters or edits. Both decode greedily, at most as many tokens as the other,
-from the same model on as many threads. The next key comes `--pause` seconds after an answer; the two sides type one
-after the other, since Warmline goes on working in the pauses.
+The second part of `typing.py`, whose first is the engine under each key; this is what is built on it. The same real
+characters are typed into the same standard-library modules. Warmline's side is a real `warmline lsp` over stdio with
+its engine host: each key is a `didChange` and an automatic request for ghost text, timed until its answer is read.
+llama-server's side is what a plugin without a memory of its own does: one request a key over HTTP for the text before
+the cursor, timed until its last event is read, without protocol, filters or edits. Both decode greedily, at most as
+many tokens as the other, from the same model on as many threads. The next key comes `--pause` seconds after an answer;
+the two sides type one after the other, since Warmline goes on working in the pauses.
 
 What makes the difference, besides the engine: what is left of a suggestion after it was typed along is there without a
 decode, and a decode ends when what is shown cannot change any more (the end of a block, of the wanted lines). So an
@@ -40,6 +40,7 @@ from storm_lsp import editor, ghost
 from warmline.backends.base import default_threads
 
 LIMIT = 0.8
+PAUSE = 0.1
 _AHEAD = 3
 
 
@@ -163,7 +164,7 @@ def options_from(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=len(MODULES), help=f"how many files, at most {len(MODULES)} (all)")
     parser.add_argument("--keys", type=int, default=60, help="keystrokes in each (60)")
-    parser.add_argument("--pause", type=float, default=0.1, help="seconds from an answer to the next key (0.1)")
+    parser.add_argument("--pause", type=float, default=PAUSE, help="seconds from an answer to the next key (0.1)")
     add_context_options(parser)
     options = parser.parse_args(arguments)
     if options.quick:
