@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest_asyncio
 from editor import Editor
 from lsprotocol import types
 from pygls.exceptions import JsonRpcRequestCancelled
+from smollm2 import base_path
 from warmline.host.client import connect
 
 pytestmark = pytest.mark.model
@@ -150,6 +153,47 @@ async def decodes(site: Site) -> int:
         await engine.close()
     ended = [line for line in text.splitlines() if line.startswith("warmline_requests_total{") and "complete" in line]
     return int(sum(float(line.rpartition(" ")[2]) for line in ended))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory of a process is read from Linux's /proc")
+async def test_three_servers_and_a_command_share_one_engine_and_one_base(site: Site) -> None:
+    """What the engine holds in addition is KV: three documents, and no second base."""
+    editors = [site.editor, Editor(site.home), Editor(site.home)]
+    for editor in editors:
+        await editor.start(site.root)
+    first, *others = editors
+    first.open(site.uri("one.py"), CODE)
+    shown = await first.ghost(site.uri("one.py"), LINE, COLUMN)
+    engine = connect(site.home)
+    try:
+        pid = (await engine.info()).pid  # type: ignore[attr-defined]
+        before = resident_bytes(pid)
+        for number, editor in enumerate(others):
+            uri = site.uri(f"other{number}.py")
+            editor.open(uri, CODE)
+            assert await editor.ghost(uri, LINE, COLUMN) == shown
+        (site.root / "two.py").write_text(CODE)
+        command = [sys.executable, "-m", "warmline_server", "complete", f"two.py:{LINE + 1}:{COLUMN + 1}", "--json"]
+        done = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=site.root,
+            env={**os.environ, "WARMLINE_HOME": str(site.home)},
+            stdout=asyncio.subprocess.PIPE,
+        )
+        output, _ = await done.communicate()
+        assert done.returncode == 0
+        assert json.loads(output)["reused_tokens"] > 100
+        assert (await engine.info()).pid == pid  # type: ignore[attr-defined]
+        assert 'warmline_state{what="bases"} 1.0' in await engine.metrics()
+        assert resident_bytes(pid) - before < base_path().stat().st_size / 4
+    finally:
+        await engine.close()
+        for editor in others:
+            await editor.stop()
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def test_who_asks_gets_several_and_the_next_one_is_decoded_ahead(site: Site) -> None:
