@@ -3,10 +3,11 @@
     python bench/conformance.py [--programs 20000] [--first 0] [--seed 0] [--base cut|whole|gemma3] [--json]
 
 The programs, the oracle and what counts as an error are those of tests/conformance (its state machine runs 500 of them
-in CI). ``cut`` is SmolLM2-135M with its two example adapters, all cut to 2 of 30 layers and a twelfth of the tokens: the same
-native code in a fraction of the time. ``whole`` is all of it, ``gemma3`` is Gemma 3 270M with 6 of 18 layers and a window of 32 tokens.
-A program that fails is printed with its seed, and the run goes on; any failure makes the exit status 1. Over an hour
-on one core: with ``--first`` a run goes on where another one ended, or a part of it runs on another core.
+in CI). ``cut`` is SmolLM2-135M with its two example adapters, all cut to 2 of 30 layers and a twelfth of the tokens:
+the same native code in a fraction of the time. ``whole`` is all of it, ``gemma3`` is Gemma 3 270M with 6 of 18 layers
+and a window of 32 tokens. A program that fails is printed with its seed, and the run goes on; any failure makes the
+exit status 1. Over an hour on one core: with ``--first`` a run goes on where another one ended, or a part of it runs on
+another core.
 """
 
 from __future__ import annotations
