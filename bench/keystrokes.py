@@ -71,7 +71,7 @@ from warmline.host.wire import CompletionRequest
 from warmline.prompts.window import window
 from warmline.variant import ResolvedVariant
 
-LIMIT = 1.0  # one native decode, the same on both sides, is nearly all of it
+LIMIT = 0.8
 MODULES = ("textwrap", "configparser", "difflib", "argparse", "tarfile")
 
 

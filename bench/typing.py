@@ -6,8 +6,8 @@
 At the engine: first token and whole answer of one request a key, turn about; what that does and does not compare is in
 `keystrokes.py`. Nine tenths of a first token are one native decode, the same on both sides, so that no engine can be
 much faster than another there. In the editor (`typing_lsp.py`): the wait for a suggestion after each key, which is
-where typing along costs nothing. The target of 0.8 is for that wait. With an adapter, another model, the engine in the
-bench or the peer's batches made equal, the engine alone is measured.
+where typing along costs nothing. The target of 0.8 is judged for both. With an adapter, another model, the engine in
+the bench or the peer's batches made equal, the engine alone is measured.
 
 This file has the name of a module of the standard library, and Python puts the folder of a script first on its path:
 so it also gives way, for any script in this folder that imports `typing`.

@@ -190,7 +190,7 @@ def main(home: str) -> int:
     from .local import LocalEngine
     from .server import EngineHost
 
-    # Requests leave next to no cycles behind, and a search for them would hold up one in twenty.
+    # Requests leave next to no cycles behind, and a search for them would hold up whichever runs just then.
     gc.set_threshold(_NEW_OBJECTS)
     os.umask(0o077)  # logs, crash notes and KV are nobody else's
     paths = host_paths(Path(home))

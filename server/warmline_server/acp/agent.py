@@ -273,7 +273,8 @@ class Agent:
         live = self._open.get(request.session_id)
         if live is not None and live.turns:
             raise InvalidRequest("a turn of this session is running")
-        if live is None or self._store.changed(live.record):
+        # What is kept apart from somebody else's is nobody else's to change.
+        if live is None or (not live.record.kept_as and self._store.changed(live.record)):
             try:
                 with self._accessible():
                     record = await asyncio.to_thread(self._store.load, request.session_id)
@@ -283,7 +284,7 @@ class Agent:
                 raise NotFound(f"there is no session `{request.session_id[:64]}`")
             if live is None:
                 live = self._live(record)
-            elif not live.record.kept_as:
+            else:
                 live.record = record  # somebody else went on with it
         live.move(cwd, additional, request.mcp_servers)
         return live

@@ -63,9 +63,8 @@ class Servers:
         """Begin to start servers; `started` waits for them."""
         for name, server in zip(_names(servers), servers, strict=True):
             self.reports[name] = "starting"
-            self.tools[
-                name
-            ] = []  # in the client's order, whichever starts first: what the model is told stays the same
+            # In the client's order, whichever starts first: what the model is told stays the same.
+            self.tools[name] = []
             begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._starting.append(begun)
             self._running.append(asyncio.create_task(self._serve(name, server, begun)))

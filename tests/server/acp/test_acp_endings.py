@@ -34,7 +34,7 @@ def said(engine: PlannedEngine) -> list[tuple[str, str]]:
 
 async def settled(person: Person, *wanted: str) -> None:
     async with asyncio.timeout(10):
-        while not set(wanted) <= set(person.terminals):  # noqa: ASYNC110
+        while not set(wanted) <= set(person.terminals):  # noqa: ASYNC110  # a scripted client tells nobody of its list
             await asyncio.sleep(0.01)
 
 
@@ -260,6 +260,23 @@ async def test_what_another_window_said_is_there_when_the_session_is_loaded_agai
     assert await asked(first, session, room) == ["Begin.", "In window A.", "In window B."]
     await first.prompt(session, "And in A.")
     assert "session of its own" not in first.text()
+
+
+async def test_a_session_that_is_kept_apart_is_loaded_again_as_it_is(start: Any, room: Room, schema: Any) -> None:
+    first, _ = await start(answer("one"))
+    session = await first.new(room.root)
+    await first.prompt(session, "Begin.")
+    async with wired(PlannedEngine(answer("two")), room.home, schema) as second:
+        await second.hello()
+        await asked(second, session, room)
+        await first.prompt(session, "In window A.")
+        await second.prompt(session, "In window B.")
+        found = {each["sessionId"] for each in (await second.ask("session/list", {}))["sessions"]}
+        (apart,) = found - {session}
+        await asked(first, apart, room)
+        await first.prompt(apart, "In A, of B.")
+        await first.ask("session/delete", {"sessionId": session})
+        assert await asked(second, session, room) == ["Begin.", "In window B."]
 
 
 async def test_a_session_that_is_kept_apart_is_deleted_and_the_others_is_not(

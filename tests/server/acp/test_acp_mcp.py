@@ -179,6 +179,16 @@ async def test_a_server_keeps_its_name_whatever_others_are_called(start: Any, ro
     assert found == [f"| Tool server {name} | runs, 5 tools |" for name in ("a", "a-2", "a-1")]
 
 
+class Serving(ThreadingHTTPServer):
+    """Its threads may wait for `ended`."""
+
+    daemon_threads = True
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self.ended = threading.Event()
+
+
 class Flood(BaseHTTPRequestHandler):
     """Answers with more than anybody wants, or packed; never answers DELETE."""
 
@@ -215,7 +225,8 @@ class Flood(BaseHTTPRequestHandler):
         self.send_error(405)
 
     def do_DELETE(self) -> None:
-        self.server.ended.wait(60)  # type: ignore[attr-defined]
+        assert isinstance(self.server, Serving)
+        self.server.ended.wait(60)
         self.send_error(405)
 
     def log_message(self, *_: Any) -> None: ...
@@ -224,13 +235,11 @@ class Flood(BaseHTTPRequestHandler):
 @pytest.fixture(params=["plain", "packed"])
 def flood(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     handler = type("Handler", (Flood,), {"packed": request.param == "packed"})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as serving:
-        serving.daemon_threads = True
-        serving.ended = threading.Event()  # type: ignore[attr-defined]
+    with Serving(handler) as serving:
         threading.Thread(target=serving.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{serving.server_address[1]}/mcp"
         yield {"type": "http", "name": "flood", "url": url, "headers": []}
-        serving.ended.set()  # type: ignore[attr-defined]
+        serving.ended.set()
         serving.shutdown()
 
 
