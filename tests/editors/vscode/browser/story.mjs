@@ -55,11 +55,7 @@ await withPage(async (page) => {
   await picture(page, "word-accepted");
   await page.keyboard.press("Tab");
   const whole = (HEAD + first).split("\n")[0].trimEnd();
-  await page.waitForFunction(
-    (wanted) => document.querySelector(".editor-instance .view-lines").textContent.replace(/\u00a0/g, " ").includes(wanted),
-    whole,
-  );
-  assert((await editorText(page)).includes(whole));
+  await until("the suggestion is accepted", async () => (await editorText(page)).includes(whole));
   // The next question begins with what the last one left in the KV.
   await toEnd(page);
   await page.keyboard.type(":\n");
