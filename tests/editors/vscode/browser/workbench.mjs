@@ -81,19 +81,27 @@ export const editorText = (page) =>
       .join("\n"),
   );
 
-/** Runs in the page: ghost text as it is now, of all lines; empty without any. */
-function ghost() {
+/** Runs in the page: the parts of ghost text as it is now, in the order of reading; none without any. */
+function ghostParts() {
   const parts = [...document.querySelectorAll('.editor-instance [class*="ghost-text"]')];
   const outer = parts.filter((part) => !parts.some((other) => other !== part && other.contains(part)));
   // Later lines are drawn in a zone of their own, which may stand before the first one in the document.
   const place = (part) => part.getBoundingClientRect();
   outer.sort((a, b) => place(a).top - place(b).top || place(a).left - place(b).left);
-  return outer.map((part) => part.textContent.replace(/\u00a0/g, " ")).join("");
+  return outer.map((part) => part.textContent.replace(/\u00a0/g, " "));
 }
+
+/** Runs in the page: ghost text of all lines; where it stands on both sides of real text, that is left out. */
+function ghost() {
+  return ghostParts().join("");
+}
+
+/** Ghost text from the cursor to the end of its line, or to the next real text in it. */
+export const ghostAtCursor = (page) => page.evaluate(`(() => { ${ghostParts}; return ghostParts()[0] ?? ""; })()`);
 
 /** Waits for ghost text for which `holds`, a source text of a function of it, is true; gives it. */
 export async function untilGhost(page, holds = "(text) => text.trim().length > 0", seconds = SECONDS) {
-  const look = `(() => { ${ghost}; const text = ghost(); return (${holds})(text) ? { text } : null; })()`;
+  const look = `(() => { ${ghostParts}; ${ghost}; const text = ghost(); return (${holds})(text) ? { text } : null; })()`;
   const found = await page.waitForFunction(look, undefined, { timeout: seconds * 1000, polling: 50 });
   return (await found.jsonValue()).text;
 }
@@ -101,6 +109,7 @@ export async function untilGhost(page, holds = "(text) => text.trim().length > 0
 /** Ghost text as it is once all of it is drawn: later lines come some frames after the first one. */
 export async function wholeGhost(page) {
   const look = `(async () => {
+    ${ghostParts};
     ${ghost};
     const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
     for (let text = ghost(); ; text = ghost()) {
