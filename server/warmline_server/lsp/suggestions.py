@@ -101,7 +101,9 @@ async def suggest(session: Session, cursor: Cursor, *, automatic: bool, once: bo
         suggesting.latest[uri] = asked.question
         found: tuple[IdentityDigest | None, Answer] | None = await _kept(session, asked.question)
         decoded = None
-        if found is None:
+        if found is not None:
+            suggesting.rhythm.had_one()
+        else:
             decoded = await _decoded(session, asked, automatic=automatic)
             if decoded is not None:
                 found = (decoded.identity, _left(decoded, asked.question) or decoded.answer)

@@ -39,7 +39,7 @@ async def test_a_request_per_keystroke_burns_no_cpu(room: Make) -> None:
     rhythm = one.session.suggesting.rhythm
     for key in range(10):
         rhythm.typed(key * 0.1)
-    rhythm.answered(1.0)
+        rhythm.answered(1.0)
     asked = []
     for key in "something else":
         person.type(key)

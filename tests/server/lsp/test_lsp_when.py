@@ -11,7 +11,7 @@ from lsprotocol import types
 from scripted import Room
 from typist import Steps, Typist, settle
 from warmline.host.wire import CompletionRequest, Event, Outcome
-from warmline_server.lsp import speculating, suggestions
+from warmline_server.lsp import speculating, suggesting, suggestions
 from warmline_server.lsp.accepted import accepted
 from warmline_server.lsp.initialize import Client
 
@@ -58,6 +58,28 @@ async def test_of_keys_in_a_row_only_the_last_reaches_a_slow_model(room: Make) -
     found = await asyncio.gather(*asked)
     assert [answer is None for answer in found] == [True] * 5 + [False]
     assert [request.prefix for request in one.engine.requests] == ["x = abcdef"]
+
+
+async def test_typing_a_suggestion_along_makes_nobody_wait_for_the_next(
+    room: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = room("yz = something")
+    person = Typist(one, "x = ")
+    rhythm = one.session.suggesting.rhythm
+    now = 0.0
+    monkeypatch.setattr(suggesting.time, "monotonic", lambda: now)
+    for _ in range(5):
+        now += 0.5
+        rhythm.typed(now)
+        rhythm.answered(0.3)
+    now += 0.5
+    person.type(" ")
+    for key in "yz = some":
+        assert await person.ghost(automatic=True)
+        now += 0.1
+        person.type(key)
+    assert len(one.engine.requests) == 1
+    assert rhythm.wait(now, 0.3) == 0.0
 
 
 async def test_who_asks_is_answered_at_once(room: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,31 @@ def test_a_pause_is_no_rhythm() -> None:
     assert rhythm.wait(now + 60, 0.3) == pytest.approx(0.125)
 
 
+def test_how_fast_a_suggestion_is_typed_along_is_not_how_long_one_is_waited_for() -> None:
+    rhythm, now = typing(0.6, 0.4)
+    assert rhythm.wait(now, 0.3) == 0.0
+    for _ in range(20):
+        rhythm.had_one()
+        now += 0.1
+        rhythm.typed(now)
+    assert rhythm.wait(now, 0.3) == 0.0
+    for _ in range(20):  # the same keys without a suggestion
+        now += 0.1
+        rhythm.typed(now)
+    assert rhythm.wait(now, 0.3) == pytest.approx(0.125, rel=0.1)
+
+
+def test_the_first_answer_which_is_cold_is_not_the_usual_one() -> None:
+    rhythm, now = typing(0.2, 20.0)
+    assert rhythm.wait(now, 0.3) > 0.2
+    rhythm.answered(0.1)
+    assert rhythm.wait(now, 0.3) == 0.0
+    # Nor is one that is cold again, later.
+    for seconds in (0.1, 0.1, 20.0):
+        rhythm.answered(seconds)
+        assert rhythm.wait(now, 0.3) == 0.0
+
+
 def test_answers_that_were_given_up_count_as_slow() -> None:
     rhythm, now = typing(0.1, None)
     rhythm.gave_up(0.1)
