@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -45,19 +46,22 @@ class Result:
 
 
 class Sink(Protocol):
-    """Receives a generation while it runs."""
+    """Receives a generation while it runs: one call at a time, but `picked` and `text` from any thread."""
 
     def started(self, reused: int) -> None:
         """The prompt is in the KV, `reused` tokens of it were there before, and the first token is known."""
 
-    def picked(self, probability: float | None) -> None:
+    def picked(self, probability: float) -> None:
         """A token of the text was picked (`Sampler.probability`); told only if the limits ask for it."""
 
     def text(self, piece: str) -> None:
         """More text that no stop can take back."""
 
-    def pause(self) -> None:
-        """The next token has yet to be computed: what was told so far is worth passing on."""
+    def soon(self, catch_up: Callable[[], object]) -> None:
+        """The next token is computed now. Have `catch_up` called meanwhile, and pass on what was told then.
+
+        What was picked so far is told by that, or by the generation itself when it ends before.
+        """
 
 
 def generate(
@@ -74,7 +78,7 @@ def generate(
     Whoever interrupts it sees to it that the session holds the same KV again before it goes on. Everything that was
     decoded stays in the session's KV. Errors of the session pass through; being stopped is a result, not an error.
     """
-    output = _Output(limits.stop_texts, sink)
+    told = _Told(limits.stop_texts, piece, sink)
     predicted = 0
     sampler = session.new_sampler(sampling, limits.grammar)
     try:
@@ -88,27 +92,27 @@ def generate(
         if abort.is_set():
             raise Aborted(abort.reason)
         sink.started(prefill.reused)
-        room = session.n_ctx - len(prompt)
+        most = min(limits.max_tokens, session.n_ctx - len(prompt))
         began = time.monotonic()
         while True:
+            # Each token waits for what is done here: all else is done while the next one is computed.
             if token in limits.stop_ids:
-                return Result("stop", output.finish(), predicted)
+                return Result("stop", told.whole(), predicted)
             predicted += 1
-            if limits.probabilities:
-                sink.picked(sampler.probability(token))
-            if output.add(piece(token)):
-                return Result("stop", output.finish(), predicted)
-            if predicted >= min(limits.max_tokens, room):
-                return Result("length", output.finish(), predicted)
+            told.picked(token, sampler.probability(token) if limits.probabilities else None)
+            if limits.stop_texts and told.catch_up():
+                return Result("stop", told.whole(), predicted)
+            if predicted >= most:
+                return Result("length", told.whole(), predicted)
             if limits.max_predict_ms is not None and (time.monotonic() - began) * 1000 >= limits.max_predict_ms:
-                return Result(DEADLINE, output.finish(), predicted)
-            sink.pause()
+                return Result(DEADLINE, told.whole(), predicted)
+            sink.soon(told.catch_up)
             # The token is chosen and not yet decoded: restored KV gives no logits, and none are needed here.
             yield
             session.decode(token, abort)
             token = sampler.pick()
     except Aborted:
-        return Result(abort.reason or DEADLINE, output.finish(), predicted)
+        return Result(abort.reason or DEADLINE, told.whole(), predicted)
     finally:
         sampler.close()
 
@@ -132,6 +136,48 @@ def _timer(milliseconds: int | None, abort: Abort) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+class _Told:
+    """Tells of tokens in the order in which they were picked, apart from picking them; safe from any thread."""
+
+    def __init__(self, stops: tuple[str, ...], piece: Callable[[int], bytes], sink: Sink) -> None:
+        self._output = _Output(stops, sink)
+        self._piece = piece
+        self._sink = sink
+        self._untold: deque[tuple[int, float | None]] = deque()
+        self._lock = threading.Lock()
+        self._failure: Exception | None = None
+
+    def picked(self, token: int, probability: float | None) -> None:
+        """Take a token, to be told of later."""
+        self._untold.append((token, probability))
+
+    def catch_up(self) -> bool:
+        """Tell of all tokens that were not told of; give whether a stop text is complete (it is cut off)."""
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            try:
+                return self._tell()
+            except Exception as error:
+                self._failure = error  # a token is missing: whoever asks for the whole text must hear of it
+                raise
+
+    def whole(self) -> str:
+        """Tell of the rest, and return the whole text; raises what telling raised, whichever thread that was in."""
+        self.catch_up()
+        with self._lock:
+            return self._output.finish()
+
+    def _tell(self) -> bool:
+        while self._untold:
+            token, probability = self._untold.popleft()
+            if probability is not None:
+                self._sink.picked(probability)
+            if self._output.add(self._piece(token)):
+                return True
+        return False
 
 
 class _Output:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import itertools
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fake_backend import FakeSession
@@ -26,7 +29,8 @@ class Heard:
         self.pieces.append(piece)
         self.untold += len(piece)
 
-    def pause(self) -> None:
+    def soon(self, catch_up: Callable[[], object]) -> None:
+        catch_up()
         self.untold = 0
 
 
@@ -125,6 +129,49 @@ def test_what_is_known_is_told_before_the_next_token_is_computed() -> None:
         pauses += 1
         assert heard.untold == 0
     assert pauses >= len("".join(heard.pieces)) - 1 == 8
+
+
+class Apart(Heard):
+    """Has what is to be done soon done by another thread, some time later, as `rests` say."""
+
+    def __init__(self, rests: list[float]) -> None:
+        super().__init__()
+        self._rests = itertools.cycle(rests)
+        self._pool = ThreadPoolExecutor(2)
+
+    def soon(self, catch_up: Callable[[], object]) -> None:
+        rest = next(self._rests)
+        self._pool.submit(lambda: (time.sleep(rest), catch_up()))
+
+    def settle(self) -> None:
+        self._pool.shutdown()
+
+
+@given(st.text("aé😀\n", min_size=1, max_size=20), st.lists(st.sampled_from([0.0, 0.0005]), min_size=1, max_size=5))
+def test_whoever_tells_of_the_tokens_the_text_is_the_same(script: str, rests: list[float]) -> None:
+    apart = Apart(rests)
+    told: list[float] = []
+    apart.picked = told.append  # type: ignore[method-assign]
+    limits = Limits(max_tokens=100, stop_ids=frozenset({0}), probabilities=True)
+    session = FakeSession(200, [*script.encode(), 0])
+    result = ended(generate(session, lambda t: bytes([t]), [1], limits, Sampling(), Abort(), apart))
+    apart.settle()
+    assert result == Result("stop", script, len(script.encode())) == run(script.encode() + b"\0")[0]
+    assert "".join(apart.pieces) == script
+    assert len(told) == result.predicted_tokens
+
+
+def test_a_fault_in_the_other_thread_is_no_shorter_text() -> None:
+    def piece(token: int) -> bytes:
+        if token == ord("d"):
+            raise RuntimeError("no such token")
+        return bytes([token])
+
+    apart = Apart([0.0])
+    limits = Limits(max_tokens=6, stop_ids=frozenset({0}))
+    with pytest.raises(RuntimeError, match="no such token"):
+        ended(generate(FakeSession(200, list(b"words.")), piece, [1], limits, Sampling(), Abort(), apart))
+    apart.settle()
 
 
 def test_probabilities_are_told_of_the_texts_tokens_if_asked_for() -> None:

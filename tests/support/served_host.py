@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 from warmline.errors import WarmlineError
 from warmline.host.frames import framed
+from warmline.host.outlet import Aside
 from warmline.host.paths import HostPaths
 from warmline.host.receiving import Receiver
 from warmline.host.remote import RemoteEngine
@@ -93,6 +94,8 @@ class Echo:
         self.engine_status: EngineStatus = full(EngineStatus)
         self.failure: Exception | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._aside = Aside()
+        self.soon = self._aside.call
 
     def begin(self, request: CompletionRequest | ChatRequest, receiver: Receiver) -> Callable[[], object]:
         if self.failure is not None and not isinstance(self.failure, WarmlineError):
@@ -144,7 +147,7 @@ class Echo:
         pass
 
     async def close(self) -> None:
-        pass
+        self._aside.close()
 
 
 class Served:

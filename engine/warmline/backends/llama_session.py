@@ -12,7 +12,7 @@ from ..errors import BackendError
 from ..kv.prefix import common_prefix
 from .base import Abort, Aborted, ContextConfig, Prefill, Step, check_prompt, default_threads, libc
 from .llama_sampler import LlamaSampler
-from .native import captured_log, last_words, llama
+from .native import captured_log, forget_log, last_words, llama, recent_log
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -210,12 +210,13 @@ class LlamaSession:
         else:
             array = (self._lib.llama_token * len(tokens))(*tokens)  # the batch only points at it
             batch = self._lib.llama_batch_get_one(array, len(tokens))
-        with captured_log() as log:
-            result = self._lib.llama_decode(context, batch)
+        forget_log()
+        result = self._lib.llama_decode(context, batch)
         if result == 0:
             self._tokens.extend(tokens)
             self._record(("decode", tuple(tokens)))
             return
+        said = recent_log()
         # Part of the batch may be in the KV: take back everything beyond the batches that were completed.
         held = len(self._tokens)
         if not self._lib.llama_memory_seq_rm(self._memory, _SEQUENCE, held, -1) or not self._holds(held):
@@ -225,7 +226,7 @@ class LlamaSession:
         if result == _ABORTED:
             raise Aborted(abort.reason)
         raise BackendError(
-            "the context is full" if result == _NO_SLOT else f"llama.cpp cannot decode: {last_words(log)}",
+            "the context is full" if result == _NO_SLOT else f"llama.cpp cannot decode: {last_words(said)}",
             code="backend.decode",
             remedy="Raise profile.n_ctx" if result == _NO_SLOT else "Run `warmline status`, then try again",
         )

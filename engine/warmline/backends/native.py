@@ -6,7 +6,8 @@ import ctypes
 import hashlib
 import threading
 from collections import deque
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -62,21 +63,26 @@ def llama() -> ModuleType:
     return cast(ModuleType, module)
 
 
-class _Captured(list[str]):
-    # No generator: one stands around each token's decode.
-    def __enter__(self) -> _Captured:
-        with _lock:
-            _lines.clear()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with _lock:
-            self.extend(_lines)
+def forget_log() -> None:
+    """Begin to collect anew the warnings and errors that native code logs, for `recent_log`."""
+    _lines.clear()
 
 
-def captured_log() -> AbstractContextManager[list[str]]:
+def recent_log() -> list[str]:
+    """Return what native code logged since `forget_log`, the latest lines of it."""
+    with _lock:
+        return list(_lines)
+
+
+@contextmanager
+def captured_log() -> Iterator[list[str]]:
     """Collect the warnings and errors that native code logs inside the block; the list is filled when it ends."""
-    return _Captured()
+    forget_log()
+    lines: list[str] = []
+    try:
+        yield lines
+    finally:
+        lines += recent_log()
 
 
 def last_words(lines: list[str], limit: int = 3) -> str:

@@ -86,6 +86,10 @@ class LocalEngine:
         """See `EngineClient.chat`."""
         return self._events(request)
 
+    def soon(self, function: Callable[[], None]) -> None:
+        """See `EngineService.soon`."""
+        self._service.soon(function)
+
     def begin(self, request: CompletionRequest | ChatRequest, receiver: Receiver) -> Callable[[], None]:
         """Begin a request, in the loop's thread, and return what cancels it; `receiver` is told from any thread.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ..errors import BackendError, WarmlineError
+from ..generation import Result
 from ..identity import Identity
 from ..verified import Verified
 from .wire import Delta, Done, Event, Outcome, Started
@@ -87,6 +88,8 @@ class EventSink:
 
     Parameters
     ----------
+    soon
+        Has a function called in another thread than the caller's, in turn.
     why
         The reason to give should nothing be reused; None leaves it to the prefix.
     estimated
@@ -94,13 +97,24 @@ class EventSink:
     """
 
     def __init__(
-        self, receiver: Once, verified: Verified, prompt_tokens: int, why: str | None, *, estimated: bool = False
+        self,
+        receiver: Once,
+        soon: Callable[[Callable[[], None]], None],
+        verified: Verified,
+        prompt_tokens: int,
+        why: str | None,
+        *,
+        estimated: bool = False,
     ) -> None:
         self._receiver = receiver
+        self._soon = soon
         self._verified = verified
         self._prompt_tokens = prompt_tokens
         self._why = why
         self._estimated = estimated
+        self._began: tuple[int, float] | None = None
+        self._catch_up: Callable[[], object] = lambda: None
+        self._starting = threading.Lock()
         self.start: Started | None = None
         self._picked = 0
         self._probability = 0.0
@@ -110,14 +124,43 @@ class EventSink:
         """Mean probability of the tokens so far, None where it was not told."""
         return self._probability / self._picked if self._picked else None
 
-    def picked(self, probability: float | None) -> None:
+    def picked(self, probability: float) -> None:
         """See `generation.Sink`."""
-        if probability is not None:
-            self._picked += 1
-            self._probability += probability
+        self._picked += 1
+        self._probability += probability
 
     def started(self, reused: int) -> None:
         """See `generation.Sink`."""
+        self._began = reused, self._receiver.elapsed_ms
+
+    def text(self, piece: str) -> None:
+        """See `generation.Sink`."""
+        self._tell_start()
+        self._receiver.event(Delta(text=piece, mean_probability=self.mean_probability))
+
+    def soon(self, catch_up: Callable[[], object]) -> None:
+        """See `generation.Sink`."""
+        self._catch_up = catch_up
+        self._soon(self._pass_on)
+
+    def done(self, result: Result) -> None:
+        """End the request with how its generation ended."""
+        self._tell_start()
+        self._receiver.done(result.outcome, result.text, result.predicted_tokens, self.mean_probability)
+
+    def _pass_on(self) -> None:
+        self._catch_up()
+        self._tell_start()
+        self._receiver.flush()
+
+    def _tell_start(self) -> None:
+        """Tell once how the generation began, before all else: the first token did not wait for that."""
+        with self._starting:
+            if self.start is None and self._began is not None:
+                self.start = self._start(*self._began)
+                self._receiver.event(self.start)
+
+    def _start(self, reused: int, ttft_ms: float) -> Started:
         total = self._prompt_tokens
         if reused == total - 1 and reused > 0:
             reason = "warm"
@@ -125,24 +168,15 @@ class EventSink:
             reason = self._why
         else:
             reason = f"prefix:{reused}/{total}"
-        self.start = Started(
+        return Started(
             identity=self._verified.identity.digest,
             prompt_tokens=total,
             reused_tokens=reused,
             reused_estimated=self._estimated,
             reason=reason,
             fim=self._verified.fim.describe(),
-            ttft_ms=self._receiver.elapsed_ms,
+            ttft_ms=ttft_ms,
         )
-        self._receiver.event(self.start)
-
-    def text(self, piece: str) -> None:
-        """See `generation.Sink`."""
-        self._receiver.event(Delta(text=piece, mean_probability=self.mean_probability))
-
-    def pause(self) -> None:
-        """See `generation.Sink`."""
-        self._receiver.flush()
 
 
 def in_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> None:

@@ -21,7 +21,6 @@ from .. import __version__
 from ..errors import BackendError, WarmlineError
 from .hostcalls import HostCall
 from .local import LocalEngine
-from .outlet import Aside
 from .paths import HostPaths
 from .rpc import CHANNEL_OPTIONS, MAX_MESSAGE, SERVICE, decoder, encode, error_details
 from .wire import (
@@ -111,7 +110,6 @@ class EngineHost:
         server = grpc.aio.server(options=CHANNEL_OPTIONS)
         server.add_generic_rpc_handlers((self._handlers(),))
         listener: asyncio.Server | None = None
-        aside = Aside()
         try:
             for socket in (self._paths.stream, self._paths.socket):
                 with contextlib.suppress(FileNotFoundError):
@@ -119,7 +117,7 @@ class EngineHost:
             previous = os.umask(0o177)
             try:
                 # First: whoever finds the other socket may use this one.
-                listener = await loop.create_unix_server(lambda: self._call(aside), str(self._paths.stream))
+                listener = await loop.create_unix_server(self._call, str(self._paths.stream))
                 server.add_insecure_port(self._paths.address)
                 await server.start()
             finally:
@@ -136,7 +134,6 @@ class EngineHost:
                 call.hang_up(_GRACE_SECONDS / 2)
             await asyncio.gather(server.stop(_GRACE_SECONDS), *(call.over() for call in self._calls))
             await self._engine.close()
-            aside.close()
             for path in (self._paths.stream, self._paths.socket, self._paths.pid):
                 with contextlib.suppress(FileNotFoundError):
                     path.unlink()
@@ -193,8 +190,8 @@ class EngineHost:
 
     # -- methods -------------------------------------------------------------------------------------------------
 
-    def _call(self, aside: Aside) -> HostCall:
-        return HostCall(self._engine, aside.call, self._calls, self._begun, self._ended)
+    def _call(self) -> HostCall:
+        return HostCall(self._engine, self._engine.soon, self._calls, self._begun, self._ended)
 
     def _handlers(self) -> grpc.GenericRpcHandler:
         methods = {

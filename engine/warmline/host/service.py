@@ -14,6 +14,7 @@ from ..variant import ResolvedVariant
 from .board import ANYONE, Board
 from .effects import Effects
 from .metrics import Metrics
+from .outlet import Aside
 from .quarantine import CrashLedger
 from .receiving import Once, Receiver
 from .resident import Residents
@@ -68,7 +69,12 @@ class EngineService:
         )
         self._scheduler = Scheduler()
         self._board = Board()
-        self._work = Work(self._residents, self._pool, self._board, self.metrics, crashes)
+        self._aside = Aside()
+        self._work = Work(self._residents, self._pool, self._board, self.metrics, crashes, self.soon)
+
+    def soon(self, function: Callable[[], None]) -> None:
+        """Have a function called in a thread that is there for this, in turn; see `Aside`."""
+        self._aside.call(function)
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -225,6 +231,7 @@ class EngineService:
         """Stop everything and free the models. Blocks until the running job has stopped. Idempotent."""
         self._board.engine(State.STOPPING)
         self._scheduler.close()
+        self._aside.close()
         self._pool.to_disk()
         self._residents.close()
 
@@ -237,6 +244,7 @@ class EngineService:
     def _guarded(
         self, steps: Steps, failed: Callable[[WarmlineError], None], variant: ResolvedVariant, client: str | None
     ) -> Steps:
+        self._work.begins()
         try:
             yield from steps
         except WarmlineError as error:

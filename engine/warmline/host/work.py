@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from typing import Final
 
 from cachetools import LRUCache
@@ -41,17 +41,31 @@ class Work:
         Who is told of it.
     crashes
         Who crashed the engine before: quarantined content is refused.
+    soon
+        Has a function called in another thread, in turn: what is left to it costs the next token no time.
     """
 
     def __init__(
-        self, residents: Residents, pool: ContextPool, board: Board, metrics: Metrics, crashes: CrashLedger | None
+        self,
+        residents: Residents,
+        pool: ContextPool,
+        board: Board,
+        metrics: Metrics,
+        crashes: CrashLedger | None,
+        soon: Callable[[Callable[[], None]], None],
     ) -> None:
         self._residents = residents
         self._pool = pool
         self._board = board
         self._metrics = metrics
         self._crashes = crashes
+        self._soon = soon
+        self._at_work: object = None  # whose turn it is: another job may have moved KV and state since
         self._last_identity: LRUCache[Hashable, Identity] = LRUCache(_DOCUMENTS)
+
+    def begins(self) -> None:
+        """A job begins: a generation that goes on after it finds out."""
+        self._at_work = None
 
     def session(self, variant: ResolvedVariant) -> tuple[Verified, Session]:
         """Verify a variant, refuse what is in quarantine, and return its context; raises `WarmlineError`."""
@@ -171,7 +185,7 @@ class Work:
         self._last_identity[place] = identity
         evicted = self._pool.was_evicted(identity)
         why = why_cold(identity, before, empty=not session.tokens, evicted=evicted)
-        sink = EventSink(once, verified, len(prompt), why, estimated=session.estimates_reuse)
+        sink = EventSink(once, self._soon, verified, len(prompt), why, estimated=session.estimates_reuse)
         model = self._residents.model(verified)
         self._pool.warm(identity, prompt, place)
         self._pool.pin(identity, place)
@@ -179,21 +193,24 @@ class Work:
         steps = generate(session, model.piece, prompt, limits, verified.variant.profile.sampling, abort, sink)
         client = place[1]
         self._board.begins(client, active)
+        self._at_work = sink
         with contextlib.ExitStack() as settled:
             try:
                 while (result := _step(steps)) is None:
                     yield
-                    if abort.is_set():
-                        continue  # it ends at its next step, for which nobody's KV need be moved
+                    # It ends at its next step if it was given up, for which nobody's KV need be moved.
+                    if self._at_work is sink or abort.is_set():
+                        continue
                     lost = self._pool.retake(identity, place)
                     if lost is not None:
                         with contextlib.suppress(Aborted):  # the next step notices the abort itself
                             session.prefill(lost, abort).run()
                     if self._board.state is not State.BUSY:
                         self._board.begins(client, active)
+                    self._at_work = sink
                 # The answer first: what has to be noted of it holds up only who asks for that.
                 settled.enter_context(self._board.settling())
-                once.done(result.outcome, result.text, result.predicted_tokens, sink.mean_probability)
+                sink.done(result)
             finally:
                 self._pool.unpin(identity, place)
                 self._board.engine(State.READY)
