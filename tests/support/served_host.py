@@ -13,18 +13,23 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pydantic import BaseModel
 from warmline.errors import WarmlineError
 from warmline.host.frames import framed
 from warmline.host.outlet import Aside
-from warmline.host.paths import HostPaths
+from warmline.host.paths import host_paths
 from warmline.host.receiving import Receiver
 from warmline.host.remote import RemoteEngine
 from warmline.host.rpc import decoder
 from warmline.host.server import EngineHost
+from warmline.host.ways import LOOPBACK, Ports
 from warmline.host.wire import ChatRequest, CompletionRequest, EngineStatus, Event, Started, Tell, VariantStatus
 from warmline.variant import ResolvedVariant
 
+#: For tests of what one of the ways to a host alone has.
+ON_SOCKETS = pytest.mark.parametrize("runtime", ["unix"], indirect=True)
+ON_PORTS = pytest.mark.parametrize("runtime", ["tcp"], indirect=True)
 DIGEST = "sha256:" + "ab" * 32
 BY_NAME: dict[str, Any] = {
     "digest": DIGEST,
@@ -155,9 +160,15 @@ class Served:
 
     def __init__(self, home: Path, runtime: Path) -> None:
         self.echo = Echo()
-        self.paths = HostPaths(runtime, home)
+        self.paths = host_paths(home)
+        assert self.paths.folder == runtime
         self.host = EngineHost(self.paths, self.echo, idle_seconds=None)  # type: ignore[arg-type]
         self.client = RemoteEngine(home)
+
+    @property
+    def host_files(self) -> tuple[Path, ...]:
+        """What clients find the host by."""
+        return (self.paths.socket,) if self.paths.tcp else (self.paths.socket, self.paths.stream)
 
     async def __aenter__(self) -> Served:
         self._task = asyncio.create_task(self.host.run())
@@ -184,7 +195,12 @@ class Raw:
 
     @classmethod
     async def of(cls, served: Served) -> Raw:
-        return cls(*await asyncio.open_unix_connection(str(served.paths.stream)))
+        if not served.paths.tcp:
+            return cls(*await asyncio.open_unix_connection(str(served.paths.stream)))
+        ports = Ports.model_validate_json(served.paths.socket.read_bytes())
+        one = cls(*await asyncio.open_connection(LOOPBACK, ports.stream))
+        one.say(ports.token.encode())
+        return one
 
     def say(self, *messages: bytes) -> None:
         self.writer.write(b"".join(map(framed, messages)))

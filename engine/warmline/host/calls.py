@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncGenerator, Callable
-from pathlib import Path
 from typing import cast
 
 from ..errors import WarmlineError
 from .frames import Frames, FrameTooLarge, framed, number_of
 from .numbered import SentVariants
+from .paths import HostPaths
 from .rpc import MAX_MESSAGE, decoder, encode, stopping, too_large
+from .ways import connected
 from .wire import Ask, ChatRequest, CompletionRequest, Done, ErrorInfo, Event, Tell
 
 _read_tell = decoder(Tell)
@@ -43,10 +44,9 @@ class ClientCall(asyncio.Protocol):
         self._quiet: asyncio.Future[None] | None = None
 
     @classmethod
-    async def connect(cls, stream: Path, ended: Callable[[], None]) -> ClientCall:
-        """Connect to a host's `HostPaths.stream`; raises OSError where nobody listens."""
-        _, call = await asyncio.get_running_loop().create_unix_connection(lambda: cls(ended), str(stream))
-        return call
+    async def connect(cls, paths: HostPaths, ended: Callable[[], None]) -> ClientCall:
+        """Connect to a host; raises OSError where nobody listens."""
+        return await connected(paths, lambda: cls(ended))
 
     async def events(self, request: CompletionRequest | ChatRequest) -> AsyncGenerator[Event, None]:
         """Run a generation; closing the iterator cancels it.

@@ -126,6 +126,8 @@ class HostCall(asyncio.Protocol):
         connection = transport.get_extra_info("socket")
         self._outlet = Outlet(self._loop, connection.dup(), self._transport.abort)
         self._open_calls.add(self)
+        if connection.family != getattr(socket, "AF_UNIX", None):
+            return  # it has shown the token (`ways`)
         if peer_user(connection) not in (None, os.getuid()):
             _log.warning("a connection of another user was refused")
             self._transport.abort()

@@ -31,10 +31,13 @@ class HostPaths:
         Runtime folder, 0700.
     home
         The store (`WARMLINE_HOME`) that the host serves.
+    tcp
+        Whether it listens on ports of 127.0.0.1, not on Unix sockets (`ways`).
     """
 
     folder: Path
     home: Path
+    tcp: bool = False
 
     @property
     def name(self) -> str:
@@ -43,8 +46,8 @@ class HostPaths:
 
     @property
     def socket(self) -> Path:
-        """The Unix socket of gRPC."""
-        return self.folder / f"{self.name}.sock"
+        """Where the host is found: the Unix socket of gRPC, or the file that tells the ports."""
+        return self.folder / f"{self.name}.{'ports' if self.tcp else 'sock'}"
 
     @property
     def stream(self) -> Path:
@@ -68,7 +71,7 @@ class HostPaths:
 
     @property
     def address(self) -> str:
-        """The gRPC target."""
+        """The gRPC target of a host on Unix sockets."""
         return f"unix:{self.socket}"
 
     @property
@@ -94,6 +97,7 @@ def host_paths(home: Path) -> HostPaths:
     ------
     BackendError
         ``backend.runtime_folder``: the folder belongs to another user, is open to others, or cannot be made.
+        ``backend.transport``: WARMLINE_TRANSPORT names none.
     """
     home = Path(os.path.abspath(home))
     given = os.environ.get("WARMLINE_RUNTIME_DIR")
@@ -101,10 +105,11 @@ def host_paths(home: Path) -> HostPaths:
         # Where the session has no runtime folder, platformdirs warns and names a temporary one: that is what we want.
         warnings.simplefilter("ignore")
         folder = Path(given) if given else user_runtime_path("warmline", appauthor=False)
-    paths = HostPaths(folder, home)
+    tcp = sys.platform == "win32" or _asked_for_ports()
+    paths = HostPaths(folder, home, tcp)
     if not given and _too_long(paths):
         user = os.getuid() if hasattr(os, "getuid") else 0
-        paths = HostPaths(Path(tempfile.gettempdir()) / f"warmline-{user}", home)
+        paths = HostPaths(Path(tempfile.gettempdir()) / f"warmline-{user}", home, tcp)
     if _too_long(paths):
         raise _folder_error(paths.folder, "its name is too long for a socket")
     try:
@@ -123,8 +128,19 @@ def host_paths(home: Path) -> HostPaths:
     return paths
 
 
+def _asked_for_ports() -> bool:
+    named = os.environ.get("WARMLINE_TRANSPORT") or "unix"
+    if named not in ("unix", "tcp"):
+        raise BackendError(
+            f"WARMLINE_TRANSPORT is `{named}`",
+            code="backend.transport",
+            remedy="Set it to unix or tcp, for all programs alike, or not at all",
+        )
+    return named == "tcp"
+
+
 def _too_long(paths: HostPaths) -> bool:
-    return any(len(os.fsencode(name)) > _LONGEST_SOCKET for name in (paths.socket, paths.stream))
+    return not paths.tcp and any(len(os.fsencode(name)) > _LONGEST_SOCKET for name in (paths.socket, paths.stream))
 
 
 def _folder_error(folder: Path, why: str) -> BackendError:

@@ -22,8 +22,9 @@ from filelock import FileLock, Timeout
 from ..digests import private_folder
 from ..errors import BackendError, WarmlineError
 from .paths import HostPaths, host_paths
-from .rpc import CHANNEL_OPTIONS, decoder, encode, one_answer
-from .wire import Empty, HostInfo, State, StatusRequest, protocol
+from .rpc import decoder, encode
+from .ways import is_running, way_to
+from .wire import Empty, HostInfo, State, StatusRequest, StopRequest, protocol
 
 # glibc keeps freed blocks below its growing threshold: contexts and snapshots that come and go would add up. With a
 # fixed threshold they go back to the system (soak: 890 MB flat instead of 1,058 MB).
@@ -35,11 +36,12 @@ _POLL_SECONDS: Final = 0.02
 
 async def info(paths: HostPaths, seconds: float = 2.0) -> HostInfo | None:
     """Ask the host who it is; None when none answers."""
-    if not paths.socket.exists():
+    way = way_to(paths)
+    if way is None:
         return None
-    async with grpc.aio.insecure_channel(paths.address, options=CHANNEL_OPTIONS) as channel:
+    async with way:
         try:
-            answer: bytes = await one_answer(channel, "Info")(encode(Empty()), timeout=seconds)
+            answer: bytes = await way.one_answer("Info", encode(Empty()), seconds)
             return decoder(HostInfo)(answer)
         except (grpc.aio.AioRpcError, WarmlineError):
             return None
@@ -122,10 +124,13 @@ async def _made_way(paths: HostPaths) -> bool:
 
 async def is_at_work(paths: HostPaths) -> bool:
     """Tell whether a host runs and loads or generates something; asking starts none."""
+    way = way_to(paths)
+    if way is None:
+        return False
     # Of the answer only the state is read: the rest may be what the two sides differ in.
-    async with grpc.aio.insecure_channel(paths.address, options=CHANNEL_OPTIONS) as channel:
+    async with way:
         try:
-            answer: bytes = await one_answer(channel, "Status")(encode(StatusRequest()), timeout=2.0)
+            answer: bytes = await way.one_answer("Status", encode(StatusRequest()), 2.0)
             status = json.loads(answer)
         except (grpc.aio.AioRpcError, ValueError):
             return False
@@ -139,26 +144,46 @@ def stop(paths: HostPaths, seconds: float = 10.0) -> bool:
     except (OSError, ValueError):
         return False
     # The lease tells a living host from a stale pid that may be somebody else's by now.
-    lease = FileLock(paths.lease, timeout=0)
-    with contextlib.suppress(Timeout):
-        lease.acquire()
-        lease.release()
+    if not is_running(paths):
         return False
-    for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, seconds)):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
-        until = time.monotonic() + patience
+    for end in (_ask_to_leave, _kill):
+        end(paths, pid)
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
-            with contextlib.suppress(Timeout):
-                lease.acquire()
-                lease.release()
+            if not is_running(paths):
                 return True
             time.sleep(_POLL_SECONDS)
     return True
 
 
+def _ask_to_leave(paths: HostPaths, pid: int) -> None:
+    if not paths.tcp:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        return
+
+    # On Windows that signal would end it at once, and with it all that is warm.
+    async def ask() -> None:
+        way = way_to(paths)
+        if way is not None:
+            async with way:
+                with contextlib.suppress(grpc.aio.AioRpcError):
+                    await way.one_answer("Stop", encode(StopRequest()), 2.0)
+
+    asyncio.run(ask())
+
+
+def _kill(_paths: HostPaths, pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+
+
 _NEW_OBJECTS: Final = 50_000  # between two searches for garbage
 _LEASE_HELD: Final = 75  # EX_TEMPFAIL in sysexits.h
+# On Windows it would end with the console of whoever started it.
+_WITHOUT_CONSOLE: Final = getattr(subprocess, "CREATE_NO_WINDOW", 0) | getattr(
+    subprocess, "CREATE_NEW_PROCESS_GROUP", 0
+)
 _METRICS_PORT: Final = "WARMLINE_METRICS_PORT"
 
 
@@ -172,6 +197,7 @@ def _spawn(paths: HostPaths, metrics_port: int | None) -> subprocess.Popen[bytes
             stdout=log,
             stderr=log,
             start_new_session=True,
+            creationflags=_WITHOUT_CONSOLE,
             env={**_ALLOCATOR, **os.environ, "WARMLINE_RUNTIME_DIR": str(paths.folder), **asked},
         )
 
@@ -207,6 +233,8 @@ def main(home: str) -> int:
         await EngineHost(paths, engine, idle_seconds=idle if idle > 0 else None, metrics_port=port).run()
 
     log = logging.getLogger("warmline.host")
+    if sys.platform == "win32":  # its own loop cannot wait for a socket to become writable
+        asyncio.set_event_loop_policy(asyncio.WindowsSelectorEventLoopPolicy())
     log.info("starting, pid %d, store %s", os.getpid(), paths.home)
     try:
         asyncio.run(serve())

@@ -20,16 +20,8 @@ from ..variant import ResolvedVariant
 from .calls import CallEnded, ClientCall
 from .paths import HostPaths, host_paths
 from .process import ensure_running, info
-from .rpc import (
-    CHANNEL_OPTIONS,
-    decoder,
-    encode,
-    error_from_details,
-    many_answers,
-    one_answer,
-    stopping,
-    too_large,
-)
+from .rpc import decoder, encode, error_from_details, stopping, too_large
+from .ways import Way, way_to
 from .wire import (
     ChatRequest,
     CompletionRequest,
@@ -63,13 +55,13 @@ M = TypeVar("M", bound=Message)
 class _Host:
     """The ways to one host: gRPC, and the stream of generations as soon as there was one."""
 
-    channel: grpc.aio.Channel
+    way: Way
     call: ClientCall | None = None
 
     async def close(self, seconds: float = 0.0) -> None:
         """Let what runs end by itself for so long."""
         call = self.call.close(seconds) if self.call is not None else asyncio.sleep(0)
-        await asyncio.gather(self.channel.close(seconds), call)
+        await asyncio.gather(self.way.close(seconds), call)
 
 
 class RemoteEngine:
@@ -131,7 +123,7 @@ class RemoteEngine:
         while True:
             host = await self._found()
             with contextlib.suppress(grpc.aio.AioRpcError):
-                call = many_answers(host.channel, "Watch")(encode(StatusRequest(client=client)))
+                call = host.way.many_answers("Watch", encode(StatusRequest(client=client)))
                 try:
                     async for data in call:
                         yield read(data)
@@ -194,7 +186,7 @@ class RemoteEngine:
         async with self._starting:
             if host.call is None:
                 try:
-                    call = await ClientCall.connect(self._paths.stream, partial(self._let_go, host))
+                    call = await ClientCall.connect(self._paths, partial(self._let_go, host))
                 except OSError:
                     raise stopping() from None  # it has left since it was found
                 if self._host is not host:  # who let go of it meanwhile closed what was there then
@@ -216,7 +208,7 @@ class RemoteEngine:
         read = decoder(model)
         host = await self._found()
         try:
-            answer: Any = await one_answer(host.channel, method)(encode(request))
+            answer: Any = await host.way.one_answer(method, encode(request))
         except grpc.aio.AioRpcError as error:
             raise self._explained(error, host) from None
         except asyncio.CancelledError:
@@ -231,7 +223,10 @@ class RemoteEngine:
                 await self._pause()
                 await ensure_running(self._paths)
                 self._starts.append(time.monotonic())
-                self._host = _Host(grpc.aio.insecure_channel(self._paths.address, options=CHANNEL_OPTIONS))
+                way = way_to(self._paths)
+                if way is None:
+                    raise stopping()  # it has left since it was found
+                self._host = _Host(way)
             return self._host
 
     async def _pause(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
@@ -110,11 +110,6 @@ def error_from_details(details: str | None) -> WarmlineError | None:
     return WarmlineError.from_dict(data) if isinstance(data, dict) and "code" in data else None
 
 
-def one_answer(channel: Any, method: str) -> Any:
-    """Return the callable for a method that answers once; bytes in, bytes out."""
-    return channel.unary_unary(f"/{SERVICE}/{method}")
-
-
-def many_answers(channel: Any, method: str) -> Any:
-    """Return the callable for a method that streams its answers; bytes in, bytes out."""
-    return channel.unary_stream(f"/{SERVICE}/{method}")
+def method_path(method: str) -> str:
+    """Return a method's name on the channel."""
+    return f"/{SERVICE}/{method}"

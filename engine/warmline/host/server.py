@@ -1,4 +1,4 @@
-"""The engine host: an `EngineService` behind two Unix sockets, one for each user, version and store.
+"""The engine host: an `EngineService` behind its `Door`, one for each user, version and store.
 
 Generations go over streams of their own (`hostcalls`), all else over gRPC.
 """
@@ -23,6 +23,7 @@ from .hostcalls import HostCall
 from .local import LocalEngine
 from .paths import HostPaths
 from .rpc import CHANNEL_OPTIONS, MAX_MESSAGE, SERVICE, decoder, encode, error_details
+from .ways import Door
 from .wire import (
     CompletionRequest,
     Embedding,
@@ -105,38 +106,26 @@ class EngineHost:
             self._paths.pid.unlink()  # of a host that was killed: that number may be another process's by now
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
+            with contextlib.suppress(NotImplementedError):  # Windows: there it is asked to leave
+                loop.add_signal_handler(number, self._stop.set)
         self._idle_since = self._active_at = loop.time()
-        server = grpc.aio.server(options=CHANNEL_OPTIONS)
+        door = Door(self._paths)
+        server = grpc.aio.server(options=CHANNEL_OPTIONS, interceptors=door.interceptors)
         server.add_generic_rpc_handlers((self._handlers(),))
-        listener: asyncio.Server | None = None
         try:
-            for socket in (self._paths.stream, self._paths.socket):
-                with contextlib.suppress(FileNotFoundError):
-                    socket.unlink()  # of a host that was killed; the lease says that none lives
-            previous = os.umask(0o177)
-            try:
-                # First: whoever finds the other socket may use this one.
-                listener = await loop.create_unix_server(self._call, str(self._paths.stream))
-                server.add_insecure_port(self._paths.address)
-                await server.start()
-            finally:
-                os.umask(previous)
-            for socket in (self._paths.stream, self._paths.socket):
-                socket.chmod(0o600)
+            await door.open(server, self._call)
             self._paths.pid.write_text(f"{os.getpid()}\n")
             with self._endpoint():
                 await self._until_stopped()
         finally:
-            if listener is not None:
-                listener.close()
+            door.shut()
             for call in list(self._calls):
                 call.hang_up(_GRACE_SECONDS / 2)
             await asyncio.gather(server.stop(_GRACE_SECONDS), *(call.over() for call in self._calls))
             await self._engine.close()
-            for path in (self._paths.stream, self._paths.socket, self._paths.pid):
-                with contextlib.suppress(FileNotFoundError):
-                    path.unlink()
+            door.remove()
+            with contextlib.suppress(FileNotFoundError):
+                self._paths.pid.unlink()
             lease.release()
 
     def stop(self) -> None:

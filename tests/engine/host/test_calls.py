@@ -13,7 +13,7 @@ from typing import Any
 
 import grpc
 import pytest
-from served_host import Served, answered, completion, full
+from served_host import ON_SOCKETS, Served, answered, completion, full
 from warmline.errors import BackendError
 from warmline.host import calls, hostcalls
 from warmline.host.receiving import Receiver
@@ -207,10 +207,18 @@ async def test_what_a_host_that_left_did_not_read_is_asked_of_the_next(tmp_path:
         await asyncio.sleep(0)
         call.hang_up()  # its farewell finds the request on the way
         assert await asking == [full(Done)]
+        assert len(served.echo.asked) == 2
+
+
+@ON_SOCKETS  # a port takes what nobody reads any more
+async def test_what_could_not_be_written_is_asked_of_the_next(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        served.echo.events = [full(Done)]
+        assert await answered(served, completion()) == [full(Done)]
         (call,) = served.host._calls
         call._transport.get_extra_info("socket")._sock.shutdown(socket.SHUT_RDWR)
         assert await answered(served, completion()) == [full(Done)]  # written before the client hears of the end
-        assert len(served.echo.asked) == 3
+        assert len(served.echo.asked) == 2
 
 
 async def test_what_runs_when_the_host_leaves_is_told_so(tmp_path: Path, runtime: Path) -> None:
@@ -252,6 +260,7 @@ async def test_what_is_told_by_a_thread_arrives_whole_and_in_order(tmp_path: Pat
         assert served.host._open == 0
 
 
+@ON_SOCKETS
 async def test_the_stream_is_there_before_the_host_is_found(
     tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,6 +286,7 @@ async def test_the_stream_is_there_before_the_host_is_found(
         assert found == [served.paths.address]
 
 
+@ON_SOCKETS
 async def test_a_host_that_left_after_it_was_found_is_looked_for_once_more(tmp_path: Path, runtime: Path) -> None:
     async with Served(tmp_path, runtime) as served:
         served.echo.events = [full(Done)]

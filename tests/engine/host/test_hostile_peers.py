@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from served_host import Raw, Served, answered, completion, endless, full, nothing_left
+from served_host import ON_SOCKETS, Raw, Served, answered, completion, endless, full, nothing_left
 from warmline.errors import BackendError
 from warmline.host import hostcalls, outlet
 from warmline.host.frames import framed
 from warmline.host.hostcalls import peer_user
 from warmline.host.rpc import MAX_MESSAGE, encode
+from warmline.host.ways import LOOPBACK, Ports
 from warmline.host.wire import Ask, CompletionRequest, Delta, Done, Event, Started
 
 
@@ -84,6 +85,19 @@ async def test_thousands_of_requests_at_once_are_each_answered_once(tmp_path: Pa
         await nothing_left(served)
 
 
+def deaf_peer(served: Served) -> socket.socket:
+    if not served.paths.tcp:
+        deaf = socket.socket(socket.AF_UNIX)
+        deaf.connect(str(served.paths.stream))
+        return deaf
+    ports = Ports.model_validate_json(served.paths.socket.read_bytes())
+    deaf = socket.socket(socket.AF_INET)
+    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)  # loopback holds megabytes else
+    deaf.connect((LOOPBACK, ports.stream))
+    deaf.sendall(ports.greeting)
+    return deaf
+
+
 async def test_a_client_that_reads_nothing_is_hung_up_on(
     tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,8 +113,7 @@ async def test_a_client_that_reads_nothing_is_hung_up_on(
 
     async with Served(tmp_path, runtime) as served:
         served.echo.generate = chatter  # type: ignore[method-assign, assignment]
-        with socket.socket(socket.AF_UNIX) as deaf:
-            deaf.connect(str(served.paths.stream))
+        with deaf_peer(served) as deaf:
             deaf.sendall(framed(encode(Ask(number=1, complete=completion()))))
             async with asyncio.timeout(5):
                 while not told:  # noqa: ASYNC110
@@ -110,6 +123,7 @@ async def test_a_client_that_reads_nothing_is_hung_up_on(
         assert await served.client.status() == served.echo.engine_status
 
 
+@ON_SOCKETS
 async def test_another_user_is_refused(tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with Served(tmp_path, runtime) as served:
         served.echo.events = [full(Done)]

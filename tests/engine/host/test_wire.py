@@ -17,8 +17,9 @@ from warmline.host import process, server, wire
 from warmline.host.paths import HostPaths, host_paths
 from warmline.host.process import ensure_running, info, stop
 from warmline.host.remote import RemoteEngine
-from warmline.host.rpc import CHANNEL_OPTIONS, decoder, encode, one_answer
+from warmline.host.rpc import decoder, encode
 from warmline.host.server import EngineHost
+from warmline.host.ways import way_to
 from warmline.host.wire import (
     ChatRequest,
     ChatTurn,
@@ -103,25 +104,26 @@ async def test_malformed_messages_get_an_error_and_the_host_lives_on(
     tmp_path: Path, runtime: Path, data: bytes
 ) -> None:
     async with Served(tmp_path, runtime) as served:
-        async with grpc.aio.insecure_channel(served.paths.address, options=CHANNEL_OPTIONS) as channel:
+        way = way_to(served.paths)
+        assert way is not None
+        async with way:
             with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await one_answer(channel, "Describe")(data)
+                await way.one_answer("Describe", data)
             assert "backend.message" in (caught.value.details() or "")
             with pytest.raises(grpc.aio.AioRpcError):
-                await one_answer(channel, "NoSuchMethod")(data)
+                await way.one_answer("NoSuchMethod", data)
         assert await served.client.status() == served.echo.engine_status
 
 
 async def test_socket_and_folder_are_private_and_a_second_host_is_refused(tmp_path: Path, runtime: Path) -> None:
     async with Served(tmp_path, runtime) as served:
-        for socket in (served.paths.socket, served.paths.stream):
+        for socket in served.host_files:
             assert socket.stat().st_mode & 0o777 == 0o600
         with pytest.raises(BackendError) as caught:
             await EngineHost(served.paths, served.echo, idle_seconds=None).run()  # type: ignore[arg-type]
         assert caught.value.code == "backend.host_running"
         assert await served.client.status() == served.echo.engine_status
-    assert not served.paths.socket.exists()
-    assert not served.paths.stream.exists()
+    assert not any(path.exists() for path in served.host_files)
 
 
 async def test_an_idle_host_that_speaks_otherwise_makes_way_and_a_busy_one_is_left_alone(
@@ -192,14 +194,14 @@ async def test_a_watcher_outlives_hosts_and_starts_none(tmp_path: Path, runtime:
                 while seen[-1:] != [served.echo.engine_status.state]:  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
         # What a host leaves that is killed.
-        HostPaths(runtime, tmp_path).socket.touch()
+        host_paths(tmp_path).socket.touch()
         async with asyncio.timeout(10):
             while seen[-1:] != [State.EMPTY]:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         await asyncio.sleep(0.3)
         assert following is not None
         assert not following.done()
-        assert not HostPaths(runtime, tmp_path).pid.exists()  # it waits
+        assert not host_paths(tmp_path).pid.exists()  # it waits
     assert following is not None
     following.cancel()
     await client.close()
@@ -209,7 +211,7 @@ async def test_a_host_that_was_started_here_is_taken_also_when_what_is_installed
     tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "protocol", lambda: "as this program was when it was started")
-    paths = HostPaths(runtime, tmp_path)
+    paths = host_paths(tmp_path)
     try:
         found = await ensure_running(paths, 20)
         assert found.protocol == protocol()
