@@ -50,7 +50,7 @@ from typing import Any
 
 import clocked_host
 from clocked_host import Clock
-from figures import Spread, Surroundings, Target
+from figures import Spread, Surroundings
 from hosted import (
     BenchError,
     add_context_options,
@@ -71,7 +71,6 @@ from warmline.host.wire import CompletionRequest
 from warmline.prompts.window import window
 from warmline.variant import ResolvedVariant
 
-LIMIT = 0.8
 MODULES = ("textwrap", "configparser", "difflib", "argparse", "tarfile")
 
 
@@ -429,7 +428,7 @@ async def run(options: argparse.Namespace, say: Callable[[str], None]) -> dict[s
         "same_batches": options.same_batches,
         "llama_server": build,
         **surroundings.as_json(),
-        "targets": [Target("first token, warmline / llama-server", rows[-1].first_ratio, LIMIT).as_json()],
+        "targets": [],
         "cpu": cpu,
         "rows": [asdict(row) for row in rows],
     }

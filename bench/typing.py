@@ -3,11 +3,13 @@
     python bench/llama_server.py build        # the peer, once
     python bench/typing.py [--files 5] [--keys 100] [--threads 1] [--adapter FILE.gguf] [--quick] [--json]
 
-At the engine: first token and whole answer of one request a key, turn about; what that does and does not compare is in
-`keystrokes.py`. Nine tenths of a first token are one native decode, the same on both sides, so that no engine can be
-much faster than another there. In the editor (`typing_lsp.py`): the wait for a suggestion after each key, which is
-where typing along costs nothing. The target of 0.8 is judged for both. With an adapter, another model, the engine in
-the bench or the peer's batches made equal, the engine alone is measured.
+In the editor (`typing_lsp.py`): the wait for a suggestion after each key. This is what is judged: at most 0.8 of the
+peer's, in the mean.
+
+At the engine (`keystrokes.py`): first token and whole answer of one request a key, turn about. This is told and not
+judged: nine tenths of a first token are one native decode, the same on both sides, so that no engine can be much faster
+than another there, whatever it adds; what each adds is told beside it. With an adapter, another model, the engine in
+the bench or the peer's batches made equal, this alone is measured.
 
 This file has the name of a module of the standard library, and Python puts the folder of a script first on its path:
 so it also gives way, for any script in this folder that imports `typing`.
@@ -54,7 +56,7 @@ def main() -> int:
     async def run(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
         report = await keystrokes.run(options, say)
         editor = await typing_lsp.run(argparse.Namespace(**vars(options), pause=typing_lsp.PAUSE), say)
-        return {**report, "editor": editor, "targets": [*report["targets"], *editor["targets"]]}
+        return {**report, "editor": editor, "targets": editor["targets"]}
 
     def show(report: dict[str, Any], console: Console) -> None:
         keystrokes.show(report, console)

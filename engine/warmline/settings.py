@@ -68,6 +68,13 @@ class Settings(FileModel):
         default=0, alias="metrics-port", description="Port of the Prometheus endpoint on 127.0.0.1; 0: none."
     )
 
+    log_prompts: bool = Field(
+        default=False,
+        strict=True,
+        alias="log-prompts",
+        description="Whether requests and answers are in the engine's log, and your code with them: `true` or `false`.",
+    )
+
     def snapshots(self, home: Path) -> Path:
         """Return the folder of KV on disk."""
         return Path(self.snapshot_path).expanduser() if self.snapshot_path else home / "cache" / "kv"
@@ -87,6 +94,11 @@ class Settings(FileModel):
     def by_name(self) -> dict[str, Any]:
         """Return all settings by the names that people type."""
         return {name: getattr(self, field) for name, field in setting_names().items()}
+
+
+def as_typed(value: object) -> str:
+    """Return a setting's value as people type it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def setting_names() -> dict[str, str]:
@@ -156,8 +168,11 @@ def change_setting(home: Path, key: str, value: str | None) -> Settings:
 
 
 def _typed(field: str, value: str) -> int | str:
-    """A number where the field takes numbers alone; a text that is none is for the field's own check to refuse."""
-    takes_numbers = Settings.model_fields[field].annotation is int
+    """A number or a truth where the field takes those alone; other text is for the field's own check to refuse."""
+    annotation = Settings.model_fields[field].annotation
+    if annotation is bool and value in ("true", "false"):
+        return value == "true"
+    takes_numbers = annotation is int
     digits = value.strip()
     return int(digits) if takes_numbers and digits.isascii() and digits.lstrip("-").isdigit() else value
 
@@ -179,6 +194,7 @@ def default_variant(home: Path) -> str | None:
 
 __all__ = [
     "Settings",
+    "as_typed",
     "change_setting",
     "default_variant",
     "load_settings",

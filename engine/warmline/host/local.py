@@ -76,6 +76,7 @@ class LocalEngine:
             max_bases=settings.resident_bases,
             crashes=self._crashes,
             effects=Effects(home / "cache" / "effects.json" if host else None),
+            log_prompts=host and settings.log_prompts,
         )
 
     def complete(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:

@@ -7,7 +7,6 @@ import contextlib
 import gc
 import json
 import logging
-import logging.handlers
 import os
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from filelock import FileLock, Timeout
 
 from ..digests import private_folder
 from ..errors import BackendError, WarmlineError
+from .logs import log_to, parsed
 from .paths import HostPaths, host_paths
 from .rpc import decoder, encode
 from .ways import is_running, way_to
@@ -30,7 +30,6 @@ from .wire import Empty, HostInfo, State, StatusRequest, StopRequest, protocol
 # fixed threshold they go back to the system (soak: 890 MB flat instead of 1,058 MB).
 _ALLOCATOR: Final = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
 START_SECONDS: Final = 30.0
-_LOG_BYTES: Final = 2 << 20
 _POLL_SECONDS: Final = 0.02
 
 
@@ -207,7 +206,10 @@ def _last_line(path: Path) -> str:
         lines = path.read_text("utf-8", "replace").strip().splitlines()
     except OSError:
         return "it wrote no log"
-    return lines[-1][:300] if lines else "its log is empty"
+    if not lines:
+        return "its log is empty"
+    last = parsed(lines[-1])
+    return (last["message"] if last is not None else lines[-1])[:300]
 
 
 def main(home: str) -> int:
@@ -220,10 +222,7 @@ def main(home: str) -> int:
     gc.set_threshold(_NEW_OBJECTS)
     os.umask(0o077)  # logs, crash notes and KV are nobody else's
     paths = host_paths(Path(home))
-    handler = logging.handlers.RotatingFileHandler(paths.log, maxBytes=_LOG_BYTES, backupCount=3, encoding="utf-8")
-    logging.basicConfig(
-        level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_to(paths.log)
     settings = usable_settings(paths.home)
     idle = float(os.environ.get("WARMLINE_ENGINE_IDLE_SECONDS") or settings.engine_idle_seconds)
     port = int(os.environ.get(_METRICS_PORT) or settings.metrics_port)

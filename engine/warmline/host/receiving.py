@@ -7,7 +7,6 @@ import contextlib
 import logging
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -188,8 +187,7 @@ def in_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *a
 def unexpected(error: Exception) -> BackendError:
     """Log an error that is nobody's typed one, and return the one to answer."""
     name = type(error).__name__
-    # Where, not what: an exception's text may hold document text.
-    _log.error("a generation failed: %s\n%s", name, "".join(traceback.format_tb(error.__traceback__)))
+    _log.error("a generation failed: %s", name, exc_info=error)  # the log's format leaves out its words (`logs`)
     return BackendError(
         f"the engine failed with an unexpected {name}",
         code="backend.internal",

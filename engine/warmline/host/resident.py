@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Final
@@ -11,7 +13,7 @@ from typing import Final
 from cachetools import LRUCache
 
 from ..backends.base import Backend, BaseModelHandle, Session
-from ..digests import DigestCache
+from ..digests import DigestCache, short
 from ..errors import ArtifactError, VariantError
 from ..identity import Identity
 from ..kv.pool import ContextPool
@@ -20,10 +22,12 @@ from ..prompts.chat import ChatTemplate
 from ..variant import ResolvedVariant
 from ..verified import Verified, VerifiedAdapter, Verifier
 from .effects import Effects
+from .logs import note
 from .wire import VariantStatus
 
 # A base needs its file's size in memory, and some more for contexts and compute buffers.
 _HEADROOM: Final = 1.5
+_log = logging.getLogger(__name__)
 
 
 class Residents:
@@ -112,12 +116,16 @@ class Residents:
         if model is None:
             name = verified.variant.base.name
             self._loading(name, 0.0)
+            began = time.monotonic()
             size = verified.base_bytes
             self._make_room(size)
             model = self._models[digest] = self._backends[verified.variant.backend].load(
                 verified.variant.base.path, digest, lambda share: self._loading(name, share)
             )
             self._sizes[digest] = size
+            note(
+                _log, "loaded", base=name, digest=short(digest), seconds=round(time.monotonic() - began, 3), bytes=size
+            )
         self._models.move_to_end(digest)
         return model
 

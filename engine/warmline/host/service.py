@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable
 
 from ..backends.base import Abort, Backend
@@ -13,6 +14,7 @@ from ..scheduler import Job, Priority, Scheduler
 from ..variant import ResolvedVariant
 from .board import ANYONE, Board
 from .effects import Effects
+from .logs import note
 from .metrics import Metrics
 from .outlet import Aside
 from .quarantine import CrashLedger
@@ -20,6 +22,8 @@ from .receiving import Once, Receiver
 from .resident import Residents
 from .wire import ChatRequest, CompletionRequest, EngineStatus, State, VariantStatus
 from .work import Steps, Work
+
+_log = logging.getLogger(__name__)
 
 
 class EngineService:
@@ -41,6 +45,8 @@ class EngineService:
         Who crashed the engine before: quarantined content is refused.
     effects
         What adapters were measured to change before; None for nothing.
+    log_prompts
+        See `Work`.
     """
 
     def __init__(
@@ -54,6 +60,7 @@ class EngineService:
         max_bases: int = 2,
         crashes: CrashLedger | None = None,
         effects: Effects | None = None,
+        log_prompts: bool = False,
     ) -> None:
         self.metrics = Metrics()
         self._pool = ContextPool() if pool is None else pool
@@ -70,7 +77,9 @@ class EngineService:
         self._scheduler = Scheduler()
         self._board = Board()
         self._aside = Aside()
-        self._work = Work(self._residents, self._pool, self._board, self.metrics, crashes, self.soon)
+        self._work = Work(
+            self._residents, self._pool, self._board, self.metrics, crashes, self.soon, log_prompts=log_prompts
+        )
 
     def soon(self, function: Callable[[], None]) -> None:
         """Have a function called in a thread that is there for this, in turn; see `Aside`."""
@@ -261,6 +270,7 @@ class EngineService:
 
     def _fail(self, error: WarmlineError, failed: Callable[[WarmlineError], None], client: str | None) -> None:
         self.metrics.failed(error.code)
+        note(_log, "failed", code=error.code, field=error.field, client=client)
         if client is None:
             self._board.engine(self._resting())
         else:

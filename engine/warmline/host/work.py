@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from cachetools import LRUCache
 
@@ -20,13 +21,15 @@ from ..variant import ResolvedVariant
 from ..verified import Verified
 from .board import Board
 from .chat_form import grammar_of, template_message, template_variables
+from .logs import note
 from .metrics import Metrics
 from .quarantine import CrashLedger
 from .receiving import EventSink, Once, why_cold
 from .resident import Residents
-from .wire import ChatRequest, CompletionRequest, LastRequest, State
+from .wire import ChatRequest, CompletionRequest, LastRequest, Started, State
 
 _DOCUMENTS: Final = 1024
+_log = logging.getLogger(__name__)
 Steps = Generator[None, None, None]
 
 
@@ -43,6 +46,8 @@ class Work:
         Who crashed the engine before: quarantined content is refused.
     soon
         Has a function called in another thread, in turn: what is left to it costs the next token no time.
+    log_prompts
+        Whether requests and answers are logged whole, not only what they cost.
     """
 
     def __init__(
@@ -53,6 +58,8 @@ class Work:
         metrics: Metrics,
         crashes: CrashLedger | None,
         soon: Callable[[Callable[[], None]], None],
+        *,
+        log_prompts: bool = False,
     ) -> None:
         self._residents = residents
         self._pool = pool
@@ -60,6 +67,7 @@ class Work:
         self._metrics = metrics
         self._crashes = crashes
         self._soon = soon
+        self._log_prompts = log_prompts
         self._at_work: object = None  # whose turn it is: another job may have moved KV and state since
         self._last_identity: LRUCache[Hashable, Identity] = LRUCache(_DOCUMENTS)
 
@@ -130,6 +138,7 @@ class Work:
             first_rank=request.candidate,
         )
         place = ("complete", request.client, request.document)
+        self._log_request(request, place)
         yield from self._generate(verified, session, prompt, limits, place, abort, once)
 
     def prewarm(self, request: CompletionRequest, abort: Abort) -> Steps:
@@ -167,6 +176,7 @@ class Work:
             grammar=grammar_of(request),
         )
         place = ("chat", request.client, request.conversation)
+        self._log_request(request, place)
         yield from self._generate(verified, session, prompt, limits, place, abort, once)
 
     def _generate(
@@ -214,11 +224,42 @@ class Work:
             finally:
                 self._pool.unpin(identity, place)
                 self._board.engine(State.READY)
-            self._note(str(place[0]), client, verified.variant.name, result, sink, once.elapsed_ms)
+            self._note(place[0], client, verified, result, sink, once.elapsed_ms)
 
-    def _note(self, kind: str, client: str, variant: str, result: Result, sink: EventSink, total_ms: float) -> None:
-        """Count a generation that ended, and tell whoever watches."""
-        seconds = total_ms / 1000
+    def _log_request(self, request: CompletionRequest | ChatRequest, place: tuple[str, str, str]) -> None:
+        if self._log_prompts:
+            said = request.model_dump(mode="json", exclude={"variant"}, exclude_defaults=True)
+            note(_log, "asked", kind=place[0], variant=request.variant.name, request=said)
+
+    def _log_answer(
+        self, kind: str, client: str, verified: Verified, result: Result, start: Started | None, total_ms: float
+    ) -> None:
+        fields: dict[str, Any] = {
+            "kind": kind,
+            "client": client,
+            "variant": verified.variant.name,
+            "identity": short(verified.identity.digest),
+            "outcome": result.outcome,
+            "predicted_tokens": result.predicted_tokens,
+            "total_ms": round(total_ms, 1),
+        }
+        if start is not None:
+            fields |= {
+                "prompt_tokens": start.prompt_tokens,
+                "reused_tokens": start.reused_tokens,
+                "reason": start.reason,
+                "first_token_ms": round(start.ttft_ms, 1),
+            }
+        if self._log_prompts:
+            fields["text"] = result.text
+        note(_log, "answered", **fields)
+
+    def _note(
+        self, kind: str, client: str, verified: Verified, result: Result, sink: EventSink, total_ms: float
+    ) -> None:
+        """Count a generation that ended, log it, and tell whoever watches."""
+        self._soon(lambda: self._log_answer(kind, client, verified, result, sink.start, total_ms))
+        variant, seconds = verified.variant.name, total_ms / 1000
         self._metrics.ended(kind, variant, seconds=seconds, predicted=result.predicted_tokens, outcome=result.outcome)
         start = sink.start
         if start is None:

@@ -26,7 +26,7 @@ def _values(context: typer.Context, incomplete: str) -> list[str]:
 def list_settings(as_json: Json = False) -> None:
     """List all settings, with what they mean."""
     from warmline.registry import warmline_home
-    from warmline.settings import Settings, load_settings, setting_names
+    from warmline.settings import Settings, as_typed, load_settings, setting_names
 
     from . import tables
 
@@ -38,7 +38,7 @@ def list_settings(as_json: Json = False) -> None:
     rows: list[list[tables.Cell]] = []
     for name, field in setting_names().items():
         value = getattr(settings, field)
-        shown = "unset" if value is None else str(value)
+        shown = "unset" if value is None else as_typed(value)
         style = "bold" if field in settings.model_fields_set else "dim"
         rows.append([name, (shown, style), Settings.model_fields[field].description or ""])
     tables.rows(output, ("setting", "value", "meaning"), rows)
@@ -50,7 +50,7 @@ def get(key: _Key, as_json: Json = False) -> None:
     """Print one setting; nothing where it is unset."""
     from warmline.errors import ConfigError
     from warmline.registry import warmline_home
-    from warmline.settings import load_settings, settings_file
+    from warmline.settings import as_typed, load_settings, settings_file
 
     output = Output(as_json)
     values = load_settings(warmline_home()).by_name()
@@ -65,7 +65,7 @@ def get(key: _Key, as_json: Json = False) -> None:
     if as_json:
         output.json({key: values[key]})
     elif values[key] is not None:
-        output.text(str(values[key]))
+        output.text(as_typed(values[key]))
 
 
 @app.command("set")

@@ -118,12 +118,14 @@ def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many, from the end.")] = 50,
     as_json: Json = False,
 ) -> None:
-    """Print the end of the engine's log. Prompts are not in it."""
+    """Print the end of the engine's log. Prompts are not in it, unless the setting `log-prompts` is on."""
     output = Output(as_json)
     file = _paths().log
     found = _last_lines(file, lines)
     if as_json:
-        output.json({"file": str(file), "lines": found})
+        from warmline.host.logs import parsed
+
+        output.json({"file": str(file), "lines": found, "records": [parsed(line) for line in found]})
         return
     for line in found:
         output.text(line)

@@ -15,12 +15,14 @@ import pytest
 import pytest_asyncio
 from smollm2 import ACME, base_path
 from warmline.errors import BackendError, WarmlineError
+from warmline.host.logs import parsed
 from warmline.host.paths import HostPaths, host_paths
 from warmline.host.process import ensure_running, info, stop
 from warmline.host.quarantine import CrashLedger
 from warmline.host.remote import RemoteEngine
 from warmline.host.wire import CompletionRequest, Done, Event, Outcome, Started, State
 from warmline.kv.disk import DiskSnapshots
+from warmline.settings import change_setting
 from warmline.variant import Profile, ResolvedAdapter, ResolvedBase, ResolvedVariant
 
 pytestmark = pytest.mark.model
@@ -221,9 +223,28 @@ async def test_what_crashed_natively_twice_is_refused_until_released(engine: Rem
     await ask(engine, request(SHORT, acme))
 
 
-async def test_prompts_are_not_logged(engine: RemoteEngine, paths: HostPaths) -> None:
-    await ask(engine, request("a_very_secret_word = "))
-    assert "a_very_secret_word" not in paths.log.read_text()
+@pytest.mark.parametrize("asked_for", [False, True])
+async def test_prompts_are_logged_only_if_that_is_asked_for(
+    engine: RemoteEngine, paths: HostPaths, asked_for: bool
+) -> None:
+    if asked_for:
+        change_setting(paths.home, "log-prompts", "true")
+    _, done = await ask(engine, request("a_very_secret_word = "))
+    assert done.text
+    async with asyncio.timeout(10):  # it is written when the answer has been given
+        while "answered" not in paths.log.read_text():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    records = [record for line in paths.log.read_text().splitlines() if (record := parsed(line)) is not None]
+    by_message = {record["message"]: record["fields"] for record in records}
+    assert by_message["loaded"]["seconds"] > 0
+    answered = by_message["answered"]
+    assert (answered["kind"], answered["client"], answered["outcome"]) == ("complete", "t", done.outcome)
+    assert answered["predicted_tokens"] == done.predicted_tokens
+    assert answered["reason"] == "cold"
+    assert answered["first_token_ms"] <= answered["total_ms"]
+    assert (answered.get("text") == done.text) is asked_for
+    assert ("asked" in by_message) is asked_for
+    assert ("a_very_secret_word" in paths.log.read_text()) is asked_for
     assert paths.log.stat().st_mode & 0o077 == 0
 
 

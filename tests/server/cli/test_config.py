@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from store_tools import filled
 from warmline.errors import ConfigError
-from warmline.settings import Settings, default_variant, setting_names, usable_settings
+from warmline.settings import Settings, as_typed, default_variant, setting_names, usable_settings
 from warmline_server.lsp.variants import NO_WORKSPACE, Nowhere, Place, Variants
 
 Run = Callable[..., Any]
@@ -45,6 +45,8 @@ def test_a_setting_is_set_read_and_unset(warmline: Run, home: Path) -> None:
         (["set", "snapshot-ram-mib", "1.5"], "config.field"),
         (["set", "live-contexts", "0"], "config.field"),
         (["set", "metrics-port", "65536"], "config.field"),
+        (["set", "log-prompts", "maybe"], "config.field"),
+        (["set", "log-prompts", "1"], "config.field"),
         (["set", "default-variant", "gone"], "variant.unknown"),
         (["set", "default-variant", "../x"], "variant.unknown"),
     ],
@@ -55,6 +57,14 @@ def test_what_is_no_setting_or_no_value(warmline: Run, home: Path, arguments: li
     assert (done.code, done.json["error"]["code"]) == (1, code)
     assert done.json["error"]["remedy"]
     assert not (home / "config.json").exists()
+
+
+def test_a_setting_that_is_on_or_off(warmline: Run, home: Path) -> None:
+    assert warmline("config", "set", "log-prompts", "true", "--json").json == {"log-prompts": True}
+    assert json.loads((home / "config.json").read_text()) == {"log-prompts": True}
+    assert warmline("config", "get", "log-prompts").out == "true\n"
+    assert warmline("config", "set", "log-prompts", "false").code == 0
+    assert not usable_settings(home).log_prompts
 
 
 def test_a_wrong_value_is_shown(warmline: Run) -> None:
@@ -133,7 +143,7 @@ def test_the_readmes_table_is_that_of_the_settings(repo: Path) -> None:
     rows = ["| setting | default | meaning |", "|---|---|---|"]
     for name, field in setting_names().items():
         info = Settings.model_fields[field]
-        default = "unset" if info.default is None else info.default
+        default = "unset" if info.default is None else as_typed(info.default)
         rows.append(f"| `{name}` | {default} | {info.description} |")
     table = "\n".join(rows)
     assert table in (repo / "README.md").read_text("utf-8"), f"README.md needs:\n{table}"

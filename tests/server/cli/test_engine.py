@@ -47,8 +47,9 @@ def test_start_status_and_stop(engine: Run) -> None:
     assert stat.S_IMODE(Path(running["socket"]).stat().st_mode) == 0o600
     for part in ("empty", str(started["pid"]), running["log"]):
         assert part in engine("engine", "status").out
-    lines = engine("engine", "logs", "--json").json["lines"]
-    assert any("starting" in line for line in lines)
+    logged = engine("engine", "logs", "--json").json
+    assert any("starting" in line for line in logged["lines"])
+    assert [record["level"] for record in logged["records"] if "starting" in record["message"]] == ["INFO"]
     assert len(engine("engine", "logs", "-n", "1").out.splitlines()) == 1
     samples = engine("engine", "metrics", "--json").json
     assert {"warmline_state"} <= {sample["name"] for sample in samples}
