@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from .errors import ConfigError, StoreError
+from .errors import ConfigError, StoreError, VariantError
 from .filemodel import Backend
 from .home import warmline_home
 from .store.finding import VARIANTS, check_says_its_name, find_variant, variant_files
 from .store.records import AdapterRecord, Expectation, ModelRecord
 from .store.resolution import Found, Places, patched, resolve_adapter, resolve_base
 from .store.shelf import Listed, check_free, check_name, inside, list_files
-from .variant import Overrides, ResolvedVariant, VariantFile, load_file
+from .variant import Overrides, ResolvedVariant, VariantFile, WorkspaceFile, load_file
 from .workspace import WORKSPACE_FILE, WORKSPACE_FOLDER, Workspace, find_workspace
 
 if TYPE_CHECKING:
@@ -344,10 +344,24 @@ class Store:
             file=str(found.path),
         )
 
-    def resolve_workspace(self, workspace: Workspace) -> ResolvedVariant:
-        """Resolve the variant that a workspace file selects; errors as in `resolve` and `Workspace.load`."""
-        selection = workspace.load()
-        return self.resolve(selection.variant, workspace, selection.overrides)
+    def resolve_workspace(self, workspace: Workspace, *, chat: bool = False) -> ResolvedVariant:
+        """Resolve the variant that a workspace file selects, for completion or for chat.
+
+        Errors as in `resolve` and `Workspace.load`.
+        """
+        return self.resolve_selection(workspace.load(), workspace, chat=chat)
+
+    def resolve_selection(
+        self, selection: WorkspaceFile, workspace: Workspace, *, chat: bool = False
+    ) -> ResolvedVariant:
+        """Resolve what a workspace file's text selects, on disk or not; errors as in `resolve`."""
+        name, overrides = selection.selects(chat=chat)
+        try:
+            return self.resolve(name, workspace, overrides)
+        except VariantError as error:
+            if name != selection.variant and error.field == "variant" and error.file == str(workspace.file):
+                error.field = "chat"  # where the name stands
+            raise
 
     # ---- all of it ----
 

@@ -259,7 +259,18 @@ class WorkspaceFile(FileModel):
     variant: Annotated[str, Field(pattern=r"^((llama|openvino)/)?[a-z0-9][a-z0-9._-]{0,63}$")] = Field(
         description="The variant to work with: its name, or backend/name where both backends have one."
     )
-    overrides: Overrides = Field(default=Overrides(), description="What changes of that variant here.")
+    chat: Annotated[str, Field(pattern=r"^((llama|openvino)/)?[a-z0-9][a-z0-9._-]{0,63}$")] | None = Field(
+        default=None,
+        description="The variant to chat with, in the editor's chat and commands, the agent and `warmline chat`, as "
+        "its own file says. Unset: `variant`.",
+    )
+    overrides: Overrides = Field(default=Overrides(), description="What changes of `variant` here.")
+
+    def selects(self, *, chat: bool = False) -> tuple[str, Overrides]:
+        """Return the name of the variant to complete or to chat with, and what changes of it here."""
+        if chat and self.chat not in (None, self.variant):
+            return self.chat or "", Overrides()
+        return self.variant, self.overrides
 
 
 def json_schema(kind: str) -> dict[str, Any]:

@@ -268,3 +268,26 @@ def test_a_file_that_says_another_name_is_listed_as_what_asking_for_it_says(stor
     (row,) = list_rows(store.home, None)
     assert row.error is not None
     assert (row.error.code, row.error.field) == ("config.field", "name")
+
+
+def test_a_workspace_may_chat_with_another_variant_than_it_completes_with(store: Store, workspace: Workspace) -> None:
+    own(store, "acme", adapters=[{"name": "style", "path": "../../style.gguf"}])
+    own(store, "talker")
+    overrides = {"scales": {"style": 0.5}, "profile": {"max_tokens": 7}}
+    write(workspace.file, {"variant": "acme", "chat": "talker", "overrides": overrides})
+    completes, chats = store.resolve_workspace(workspace), store.resolve_workspace(workspace, chat=True)
+    assert (completes.name, completes.profile.max_tokens) == ("acme", 7)
+    # What is overridden belongs to the other one, which has other adapters.
+    assert (chats.name, chats.profile.max_tokens) == ("talker", store.resolve("talker").profile.max_tokens)
+    for same in (None, "acme"):
+        write(workspace.file, {"variant": "acme", "chat": same, "overrides": overrides})
+        assert store.resolve_workspace(workspace, chat=True) == completes
+    write(workspace.file, {"variant": "acme", "chat": "gone"})
+    assert store.resolve_workspace(workspace).name == "acme"
+    with pytest.raises(VariantError) as caught:
+        store.resolve_workspace(workspace, chat=True)
+    assert (caught.value.code, caught.value.field, caught.value.file) == (
+        "variant.unknown",
+        "chat",
+        str(workspace.file),
+    )

@@ -54,6 +54,8 @@ export interface ErrorInfo {
 export interface StatusReport {
   state: EngineState;
   variant: string;
+  /** Name of the variant to chat with; empty where it is the same. */
+  chat: string;
   identity: string;
   base: BaseReport | null;
   adapters: AdapterReport[];

@@ -82,8 +82,7 @@ def _named(home: Path, cwd: Path, workspace: Workspace | None, choice: Choice) -
     if choice.variant is not None:
         return choice.variant, Overrides()
     if workspace is not None:
-        selection = workspace.load()
-        return selection.variant, selection.overrides
+        return workspace.load().selects(chat=True)
     name = default_variant(home)
     if name is None:
         raise ConfigError(

@@ -68,7 +68,7 @@ def command(
         _converse(output, variant, max_tokens)
         return
     text = _message(message)
-    selection = select(Path.cwd(), variant)
+    selection = select(Path.cwd(), variant, chat=True)
     started, answer = asyncio.run(_turn(output, selection.variant, text, system, max_tokens))
     if as_json:
         output.json(_result(selection.variant.name, started, answer))
@@ -95,7 +95,7 @@ def _converse(output: Output, name: str | None, max_tokens: int) -> None:
     from ..acp.turns import Limits
     from .selection import select
 
-    selected = select(Path.cwd(), name).variant  # says at once where nothing is selected, and how to mend it
+    selected = select(Path.cwd(), name, chat=True).variant  # says at once where nothing is selected, and how to mend it
     home = warmline_home()
     agent = Agent(home, lambda: connect(home), Limits(step_tokens=max_tokens))
     converse(agent, output, Path.cwd(), exact_name(selected) if name else None)

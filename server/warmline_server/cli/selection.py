@@ -26,8 +26,10 @@ class Selection:
     overridden: tuple[str, ...] = ()
 
 
-def select(start: Path, name: str | None = None) -> Selection:
+def select(start: Path, name: str | None = None, *, chat: bool = False) -> Selection:
     """Resolve the variant called `name`, or the one that the workspace at or above `start` selects, or the default.
+
+    With `chat` it is the one that the workspace selects to chat with.
 
     A variant asked for by name runs as its own file says: the workspace's overrides belong to the workspace's choice.
 
@@ -51,8 +53,8 @@ def select(start: Path, name: str | None = None) -> Selection:
                 "or: warmline config set default-variant NAME",
             )
         chosen = workspace.load()
-        variant = store.resolve(chosen.variant, workspace, chosen.overrides)
-        return Selection(variant, workspace, tuple(chosen.overrides.scales))
+        variant = store.resolve_selection(chosen, workspace, chat=chat)
+        return Selection(variant, workspace, tuple(chosen.selects(chat=chat)[1].scales))
     try:
         store.find(name, workspace)
     except VariantError as error:

@@ -22,11 +22,13 @@ class Attempt:
 class Known:
     """What is known of a place; `place` is None for documents that have none.
 
-    `judged` is the number of the latest attempt that ended, `warned` what the person was told since it worked last.
+    `chat` is the variant to chat with where it is another, `judged` the number of the latest attempt that ended,
+    `warned` what the person was told since it worked last.
     """
 
     place: Place | None
     variant: str
+    chat: str = ""
     identity: str = ""
     usable: ResolvedVariant | None = None
     error: WarmlineError | None = None

@@ -5,6 +5,7 @@ Targets are what our own look-up finds; no text of an artifact ever becomes a li
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,8 +49,11 @@ async def document_link(ls: WarmlineServer, params: types.DocumentLinkParams) ->
 
 def _links(store: Store, file: OwnFile, text: str) -> Iterator[Link]:
     if file.variant is None:
-        name = parse(text, WorkspaceFile, str(file.path)).variant
-        yield "variant", store.find(name, file.workspace).path, "The variant's file"
+        selection = parse(text, WorkspaceFile, str(file.path))
+        for field, name in (("variant", selection.variant), ("chat", selection.chat)):
+            if name is not None:
+                with contextlib.suppress(WarmlineError):
+                    yield field, store.find(name, file.workspace).path, "The variant's file"
         return
     variant = parse(text, VariantFile, str(file.path))
     found = file.found(variant.backend)

@@ -6,6 +6,7 @@ Only what can be told without hashing or loading anything; the rest shows when t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from lsprotocol import types
@@ -56,12 +57,18 @@ def diagnosed(session: Session, file: OwnFile, snapshot: Snapshot) -> list[types
 
 
 def _workspace(store: Store, file: OwnFile, text: str) -> Iterator[WarmlineError]:
-    def found() -> None:
+    def found(chat: bool) -> None:
         selection = parse(text, WorkspaceFile, str(file.path))
-        store.resolve(selection.variant, file.workspace, selection.overrides)
+        assert file.workspace is not None  # a variant's file of the store may have none, this is none
+        store.resolve_selection(selection, file.workspace, chat=chat)
 
     # What is wrong in the variant's own file is shown there.
-    yield from (error for error in _error(found, file) if error.file == str(file.path))
+    seen: set[str] = set()
+    for chat in (False, True):
+        for error in _error(partial(found, chat), file):
+            if error.file == str(file.path) and str(error) not in seen:  # what is wrong with both is one fault
+                seen.add(str(error))
+                yield error
 
 
 def _variant(store: Store, file: OwnFile, text: str) -> Iterator[WarmlineError]:

@@ -46,7 +46,7 @@ def renamed(store: Store, file: OwnFile, text: str, code: str, field: str) -> It
         if change is not None:
             yield f"Write `{right}`, as the file is called", change
     elif code == "variant.unknown":
-        yield from _values(text, "variant", {found.name for found in store.variants(file.workspace)})
+        yield from _values(text, field or "variant", {found.name for found in store.variants(file.workspace)})
     elif code == "store.unknown_model":
         yield from _values(text, field, {each.name for each in store.list_models()})
     elif code == "store.unknown_adapter":

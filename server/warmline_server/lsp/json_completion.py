@@ -74,7 +74,7 @@ def _keys(store: Store, file: OwnFile, cursor: JsonCursor) -> Iterator[Candidate
 
 def _values(store: Store, file: OwnFile, cursor: JsonCursor) -> Iterator[Candidate]:
     match cursor.path:
-        case ("variant",) if file.variant is None:
+        case ("variant",) | ("chat",) if file.variant is None:
             for variant in store.variants(file.workspace):
                 yield variant.name, f"{'workspace' if variant.workspace else 'store'}, {variant.backend}"
         case ("name",) if file.variant is not None:

@@ -62,12 +62,13 @@ def _collect(session: Session, file: OwnFile, uri: str, new: Path, changes: dict
     config_uri = uris.to_uri(config.path)
     selection = snapshot_of(session, config, config_uri)
     try:
-        selected = file.workspace.load().variant
+        selected = file.workspace.load()
     except (WarmlineError, OSError):
         return
-    backend, slash, selected_name = selected.rpartition("/")
-    if selected_name == file.path.stem:
-        _add(changes, config_uri, selection, set_value(selection.text, "variant", f"{backend}{slash}{name}"))
+    for field, named in (("variant", selected.variant), ("chat", selected.chat or "")):
+        backend, slash, selected_name = named.rpartition("/")
+        if selected_name == file.path.stem:
+            _add(changes, config_uri, selection, set_value(selection.text, field, f"{backend}{slash}{name}"))
 
 
 def _add(changes: dict[str, list[types.TextEdit]], uri: str, snapshot: Snapshot, change: Change | None) -> None:

@@ -281,9 +281,15 @@ class Session:
         name = _name(place)
         if name not in self._known:
             self._known[name] = Known(place, self.variants.selected_name(place) if place else "")
+            self._note_chat(place)
         self._known[name].place = place
         self._current = name
         self._show()
+
+    def _note_chat(self, place: Place | None) -> None:
+        known = self._known.get(_name(place))
+        if known is not None and place is not None:
+            known.chat = self.variants.chat_name(place)
 
     def _forget_gone(self) -> None:
         """Drop what is known of places that select nothing any more, with the errors that they show."""
@@ -320,7 +326,7 @@ class Session:
         known = self._known.get(self._current)
         if known is not None:
             usable = known.usable is not None
-            subject = status.Subject(known.variant, known.identity, usable, known.error, known.suggestion)
+            subject = status.Subject(known.variant, known.identity, usable, known.error, known.suggestion, known.chat)
             self.status.show(subject)
 
     def _judged(self, attempt: Attempt) -> Known | None:
@@ -354,6 +360,7 @@ class Session:
     async def _load_once(self, place: Place) -> None:
         attempt = Attempt(next(self._attempts), place)
         variant: ResolvedVariant | None = None
+        self._note_chat(place)
         try:
             variant = self.variants.resolve(place)
             footing = self.identities.footing(variant)

@@ -97,6 +97,7 @@ class StatusReport(Message):
 
     state: State = Field(description="What the engine is doing; `failed` while `error` is set.")
     variant: str = Field(default="", description="Name of the variant of the document that was turned to last.")
+    chat: str = Field(default="", description="Name of the variant to chat with; empty where it is the same.")
     identity: str = Field(default="", description="Digest of the exact variant; empty until it is known.")
     base: BaseReport | None = None
     adapters: tuple[AdapterReport, ...] = ()
@@ -134,6 +135,8 @@ class Subject:
         What is wrong with it.
     suggestion
         How its latest request ended.
+    chat
+        The variant to chat with, where it is another.
     """
 
     variant: str = ""
@@ -141,6 +144,7 @@ class Subject:
     usable: bool = False
     error: WarmlineError | None = None
     suggestion: str | None = None
+    chat: str = ""
 
 
 class StatusBoard:
@@ -199,6 +203,7 @@ class StatusBoard:
             return StatusReport(
                 state=State.FAILED,
                 variant=subject.variant,
+                chat=subject.chat,
                 suggestion=subject.suggestion,
                 suggestion_text=suggested(subject.suggestion or ""),
                 error=error_info(subject.error),
@@ -206,6 +211,7 @@ class StatusBoard:
         described = self._described.get((subject.variant, subject.identity))
         return StatusReport(
             state=self._state(),
+            chat=subject.chat,
             **(_of(described) if described else {"variant": subject.variant, "identity": subject.identity}),
             certificate=self._certificate(described) if described else "",
             last=self._last.get(subject.identity),

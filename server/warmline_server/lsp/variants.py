@@ -84,8 +84,8 @@ class Variants:
             return Nowhere(RESTRICTED if hidden else NO_WORKSPACE)
         return Place(workspace)
 
-    def resolve(self, place: Place) -> ResolvedVariant:
-        """Resolve the selected variant.
+    def resolve(self, place: Place, *, chat: bool = False) -> ResolvedVariant:
+        """Resolve the selected variant, that for completion or that for chat.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class Variants:
         with self._typed_errors():
             if place.workspace is None:
                 return self.store.resolve(default_variant(self.store.home) or DEFAULT_VARIANT)
-            return self.store.resolve_workspace(place.workspace)
+            return self.store.resolve_workspace(place.workspace, chat=chat)
 
     def resolve_named(self, name: str, workspace: Workspace | None) -> ResolvedVariant:
         """Resolve a variant by its name; errors as in `resolve`."""
@@ -114,6 +114,17 @@ class Variants:
             return place.workspace.load().variant
         except (WarmlineError, OSError):
             return ""
+
+    def chat_name(self, place: Place) -> str:
+        """Give the name of the variant to chat with, where it is another than the selected one; else empty."""
+        if place.workspace is None:
+            return ""
+        try:
+            selection = place.workspace.load()
+        except (WarmlineError, OSError):
+            return ""
+        name = selection.selects(chat=True)[0]
+        return "" if name == selection.variant else name
 
     def described_by(self, path: Path) -> Place | None:
         """Tell what a workspace file at `path` selects; None when it is none."""

@@ -229,3 +229,12 @@ def engine_variant(room: Room) -> Any:
     from warmline.registry import Store
 
     return Store(room.home).resolve("acme")
+
+
+async def test_a_session_begins_with_the_variant_that_the_workspace_chats_with(start: Any, room: Room) -> None:
+    room.write(room.config, {"variant": "acme", "chat": "plain"})
+    wire, engine = await start(answer("Hello."))
+    session, options = await begin(wire, room)
+    assert options["variant"]["currentValue"] == "llama/plain"
+    await wire.prompt(session, "Hi")
+    assert [chat.variant.name for chat in engine.chats] == ["plain"]

@@ -51,6 +51,16 @@ def test_one_turn(ready: Run) -> None:
 
 
 @pytest.mark.model
+def test_it_asks_the_variant_that_the_workspace_chats_with(ready: Run, tmp_path: Path) -> None:
+    assert ready("variant", "add", "talker", "--base", "smollm2").code == 0
+    (tmp_path / "ws/.warmline").mkdir(parents=True)
+    (tmp_path / "ws/.warmline/config.json").write_text('{"variant": "plain", "chat": "talker"}')
+    there = tmp_path / "ws"
+    assert ready("chat", "Hi", "--max-tokens", "2", "--json", cwd=there).json["variant"] == "talker"
+    assert ready("status", "--json", cwd=there).json["variant"] == "plain"
+
+
+@pytest.mark.model
 def test_it_streams(ready: Run, entry: list[str]) -> None:
     """The first words are there while the rest is still to come."""
     running = subprocess.Popen(

@@ -14,6 +14,7 @@ from scripted import Room, identity
 from warmline.errors import TrustError
 from warmline.host.paths import host_paths
 from warmline.host.wire import ChatTurn, Outcome
+from warmline.registry import find_workspace
 from warmline_server.lsp import protocol, rename
 from warmline_server.lsp.commands.call import Refused
 from warmline_server.lsp.commands.edit import code_of
@@ -414,3 +415,28 @@ def test_where_a_cursor_stands_in_unfinished_json(
 def test_where_nothing_may_be_written_nothing_is_offered(drawn: str) -> None:
     found = json_cursor(drawn.replace("|", ""), drawn.index("|"))
     assert found is None or drawn == '{"a": 1|'  # a number may go on
+
+
+async def test_a_workspace_may_chat_with_another_variant_than_it_completes_with(room: Make) -> None:
+    one = room("1")
+    one.write(one.config, {"variant": "acme", "chat": "plain"})
+    uri = one.open("x = 1\n")
+    assert one.session.variants.resolve(Place(find_workspace(one.root))).name == "acme"
+    told = await run(one, "warmline.chat", {"message": "Hi", "uri": uri, "range": span(0, 0, 5)})
+    assert (told["variant"], one.engine.chats[-1].variant.name) == ("plain", "plain")
+    explained = await run(one, "warmline.explain", {"uri": uri, "range": span(0, 0, 5)})
+    assert explained["variant"] == "plain"
+    named = await run(one, "warmline.chat", {"message": "Hi", "variant": "acme"})
+    assert named["variant"] == "acme"
+    assert (one.memory.statuses[-1]["variant"], one.memory.statuses[-1]["chat"]) == ("acme", "plain")
+    # A name that there is not fails what chats, and that alone.
+    one.write(one.config, {"variant": "acme", "chat": "gone"})
+    with pytest.raises(Refused, match="no variant called `gone`"):
+        await run(one, "warmline.chat", {"message": "Hi"})
+    assert one.session.variants.resolve(Place(find_workspace(one.root))).name == "acme"
+    one.write(one.config, {"variant": "acme"})
+    one.session.refresh()
+    async with asyncio.timeout(5):
+        while one.memory.statuses[-1]["chat"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert (await run(one, "warmline.chat", {"message": "Hi"}))["variant"] == "acme"

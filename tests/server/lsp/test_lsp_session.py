@@ -298,7 +298,7 @@ async def test_a_store_that_may_not_be_read_is_a_typed_error_and_no_failed_reque
 ) -> None:
     one = room("1")
 
-    def closed(*_: object) -> Any:
+    def closed(*_: object, **_named: object) -> Any:
         raise PermissionError(13, "Permission denied", str(one.home / "variants"))
 
     monkeypatch.setattr("warmline_server.lsp.variants.default_variant", closed)

@@ -148,6 +148,20 @@ async def test_a_misspelt_name_is_put_right_by_a_quick_fix(site: Site) -> None:
     await site.editor.until(lambda: not site.editor.diagnostics[uri])
 
 
+async def test_the_variant_to_chat_with_is_checked_and_put_right_as_the_other_is(site: Site) -> None:
+    uri = site.open(site.config, f'{{ "$schema": "{FACE}", "variant": "base", "chat": "acne" }}')
+    await site.editor.until(lambda: site.editor.diagnostics.get(uri))
+    [wrong] = site.editor.diagnostics[uri]
+    assert (wrong.code, site.text_in(uri, wrong.range)) == ("variant.unknown", '"acne"')
+    [action, *_] = await actions(site, uri, wrong)
+    assert applied(site, uri, action) == {"$schema": FACE, "variant": "base", "chat": "acme"}
+    site.close(uri)
+    text = f'{{ "$schema": "{FACE}", "variant": "base", "chat": "ac" }}'
+    uri = site.open(site.config, text)
+    assert set(await complete(site, uri, site.column(text, '"ac'))) == {"acme", "base", "short"}
+    site.close(uri)
+
+
 async def test_completion_in_our_files_offers_fields_and_what_is_installed(site: Site) -> None:
     text = f'{{ "$schema": "{FACE}", "variant": "ba", "over" }}'
     uri = site.open(site.config, text)
@@ -156,7 +170,7 @@ async def test_completion_in_our_files_offers_fields_and_what_is_installed(site:
     assert site.text_in(uri, edited(names["base"]).range) == '"ba"'
     assert edited(names["base"]).new_text == '"base"'
     fields = await complete(site, uri, site.column(text, '"over'))
-    assert set(fields) == {"overrides"}
+    assert set(fields) == {"chat", "overrides"}
     assert edited(fields["overrides"]).new_text == '"overrides": '
     site.close(uri)
 

@@ -119,10 +119,13 @@ export class ChatView extends Disposable {
       const trouble = server.kind === "starting" ? "" : "Warmline's server does not run; the status bar says why.";
       return { variant: "", made: server.kind === "starting" ? "the server starts…" : "", trouble };
     }
-    const adapters = status?.adapters.map(({ name, scale }) => `${name}@${scale}`).join(" + ");
-    const made = status?.base ? `${adapters || "no adapter"} on ${status.base.name}` : "";
     const error = status?.error;
     const trouble = error ? [error.message, error.remedy].filter((text) => text).join(". ") : "";
+    if (status?.chat) {
+      return { variant: status.chat, made: `completions come from ${status.variant || "another variant"}`, trouble };
+    }
+    const adapters = status?.adapters.map(({ name, scale }) => `${name}@${scale}`).join(" + ");
+    const made = status?.base ? `${adapters || "no adapter"} on ${status.base.name}` : "";
     return { variant: status?.variant ?? "", made, trouble };
   }
 

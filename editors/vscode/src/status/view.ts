@@ -183,6 +183,9 @@ function rowsOf(status: StatusReport): [string, string][] {
   if (status.identity) {
     rows.push(["Identity", short(status.identity)]);
   }
+  if (status.chat) {
+    rows.push(["Chat works with", escape(status.chat)]);
+  }
   return rows;
 }
 

@@ -116,9 +116,9 @@ class Call:
         return snapshot
 
     def variant(self, place: Place, name: str | None) -> ResolvedVariant:
-        """Resolve a place's variant, or the one that was named; errors as in `Variants.resolve`."""
+        """Resolve a place's variant to chat with, or the one that was named; errors as in `Variants.resolve`."""
         variants = self.session.variants
-        return variants.resolve_named(name, place.workspace) if name else variants.resolve(place)
+        return variants.resolve_named(name, place.workspace) if name else variants.resolve(place, chat=True)
 
 
 def _shape(model: type[Arguments]) -> str:

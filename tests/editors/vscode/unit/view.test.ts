@@ -8,6 +8,7 @@ import { view, type Known } from "../../../../editors/vscode/src/status/view";
 const STATUS: StatusReport = {
   state: "ready",
   variant: "acme",
+  chat: "",
   identity: `sha256:${"a".repeat(64)}`,
   base: { name: "smol", digest: `sha256:${"b".repeat(64)}`, source: "", trust: "user", merged_from: null },
   adapters: [
@@ -100,6 +101,11 @@ test("the tooltip has the provenance of each part", () => {
     assert(!shown({}, { certificate }).tooltip.includes("Certificate"));
   }
   assert.match(shown({ trusted: false }).tooltip, /Restricted Mode/);
+});
+
+test("the tooltip names the variant to chat with where it is another", () => {
+  assert.match(shown({}, { chat: "talker" }).tooltip, /Chat works with.*talker/);
+  assert(!shown({}).tooltip.includes("Chat works with"));
 });
 
 test("the tooltip names the other documents of which text went along", () => {
