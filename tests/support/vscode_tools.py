@@ -141,6 +141,7 @@ def build(tools: Tools) -> Extension:
             _run(["npm", "run", "--silent", "package", "--", "--out", str(vsix)], folder, path=path)
             _run([str(tools.node), "scripts/build.mjs"], folder, path=path)
             _unpack(folder, built / "extension")
+        os.utime(built)  # in use: another checkout that builds now is not to take it away
     return Extension(built / "extension", vsix, folder / "node_modules")
 
 
