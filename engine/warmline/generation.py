@@ -118,10 +118,11 @@ def generate(
 
 
 def _ranked(session: Session, limits: Limits) -> int:
-    """Return the token of the limits' rank by the latest logits; the lower id first among equals."""
+    """Return the token of the limits' rank by the latest logits, the last one beyond; the lower id first of equals."""
     order = (-session.logits()).argsort(kind="stable")
     most = limits.first_rank + len(limits.stop_ids) + 1
-    return int([token for token in order[:most] if int(token) not in limits.stop_ids][limits.first_rank])
+    ranked = [token for token in order[:most] if int(token) not in limits.stop_ids]
+    return int(ranked[min(limits.first_rank, len(ranked) - 1)])
 
 
 @contextmanager
@@ -148,6 +149,7 @@ class _Told:
         self._untold: deque[tuple[int, float | None]] = deque()
         self._lock = threading.Lock()
         self._failure: Exception | None = None
+        self._stopped = False
 
     def picked(self, token: int, probability: float | None) -> None:
         """Take a token, to be told of later."""
@@ -171,13 +173,13 @@ class _Told:
             return self._output.finish()
 
     def _tell(self) -> bool:
-        while self._untold:
+        # Whoever gets to the token that completes a stop text, the generation has to hear of it: so it is kept.
+        while self._untold and not self._stopped:
             token, probability = self._untold.popleft()
             if probability is not None:
                 self._sink.picked(probability)
-            if self._output.add(self._piece(token)):
-                return True
-        return False
+            self._stopped = self._output.add(self._piece(token))
+        return self._stopped
 
 
 class _Output:

@@ -25,6 +25,8 @@ def warmth(reason: str, reused: int, prompt: int, *, estimated: bool = False) ->
         return f"{'warm' if 2 * reused >= prompt else 'partly warm'}: {there}, what follows them is new"
     if kind == "identity":
         return f"not warm: this document's last request ran as another variant ({detail} differs)"
+    if kind == "rejected":
+        return f"not warm: what was kept of it on disk was damaged or of something else ({detail}), and is removed"
     reasons = {"cold": "nothing of this text was there", "evicted": "its KV had to make room"}
     return f"not warm: {reasons.get(kind, reason)}"
 

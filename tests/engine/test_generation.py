@@ -12,7 +12,7 @@ from fake_backend import FakeSession
 from hypothesis import given
 from hypothesis import strategies as st
 from warmline.backends.base import Abort, Session
-from warmline.generation import Limits, Result, generate
+from warmline.generation import Limits, Result, _Told, generate
 from warmline.variant import Sampling
 
 
@@ -161,6 +161,29 @@ def test_whoever_tells_of_the_tokens_the_text_is_the_same(script: str, rests: li
     assert len(told) == result.predicted_tokens
 
 
+@given(st.text("ab\n", min_size=1, max_size=20), st.sampled_from(["\n", "ab", "ba\n"]))
+def test_a_stop_text_ends_it_whoever_tells_of_the_tokens(script: str, stop: str) -> None:
+    apart = Apart([0.0])
+    limits = Limits(max_tokens=100, stop_ids=frozenset({0}), stop_texts=(stop,))
+    session = FakeSession(200, [*script.encode(), 0])
+    result = ended(generate(session, lambda t: bytes([t]), [1], limits, Sampling(), Abort(), apart))
+    apart.settle()
+    assert result == run(script.encode() + b"\0", stop_texts=(stop,))[0]
+    assert "".join(apart.pieces) == result.text
+
+
+def test_a_stop_text_that_the_other_thread_came_upon_is_known_to_the_generation() -> None:
+    heard = Heard()
+    told = _Told(("\n",), lambda t: bytes([t]), heard)
+    for token in b"first\n":
+        told.picked(token, None)
+    assert told.catch_up()  # the other thread's, which does nothing with it
+    for token in b"second":
+        told.picked(token, None)
+        assert told.catch_up()
+    assert told.whole() == "first" == "".join(heard.pieces)
+
+
 def test_a_fault_in_the_other_thread_is_no_shorter_text() -> None:
     def piece(token: int) -> bytes:
         if token == ord("d"):
@@ -197,3 +220,4 @@ def test_a_rank_begins_with_another_token_and_never_ends_at_once() -> None:
 
     assert [begun(rank) for rank in range(3)] == ["a", "b", "c"]
     assert begun(1, ord("b")) == "c"
+    assert begun(60_000) == begun(10_000)  # there are no more tokens than the vocabulary has

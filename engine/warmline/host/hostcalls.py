@@ -80,6 +80,11 @@ class HostCall(asyncio.Protocol):
             self._tell_error(0, stopping())  # whoever still waits then has not been read, let alone begun
             self._close()
 
+    @property
+    def busy(self) -> bool:
+        """Whether generations run."""
+        return bool(self._running)
+
     async def over(self) -> None:
         """Wait until the connection has ended."""
         await self._over.wait()

@@ -12,8 +12,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import grpc
 from filelock import FileLock, Timeout
@@ -30,6 +32,7 @@ from .wire import Empty, HostInfo, State, StatusRequest, StopRequest, protocol
 # fixed threshold they go back to the system (soak: 890 MB flat instead of 1,058 MB).
 _ALLOCATOR: Final = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
 START_SECONDS: Final = 30.0
+T = TypeVar("T")
 _POLL_SECONDS: Final = 0.02
 
 
@@ -138,13 +141,16 @@ async def is_at_work(paths: HostPaths) -> bool:
 
 def stop(paths: HostPaths, seconds: float = 10.0) -> bool:
     """End the host, politely and then not; tell whether one ran."""
-    try:
-        pid = int(paths.pid.read_text())
-    except (OSError, ValueError):
-        return False
     # The lease tells a living host from a stale pid that may be somebody else's by now.
     if not is_running(paths):
         return False
+    try:
+        pid = int(paths.pid.read_text())
+    except (OSError, ValueError):
+        found = _at_once(info(paths))  # somebody has taken the file away
+        if found is None:
+            return False
+        pid = found.pid
     for end in (_ask_to_leave, _kill):
         end(paths, pid)
         until = time.monotonic() + seconds
@@ -169,7 +175,13 @@ def _ask_to_leave(paths: HostPaths, pid: int) -> None:
                 with contextlib.suppress(grpc.aio.AioRpcError):
                     await way.one_answer("Stop", encode(StopRequest()), 2.0)
 
-    asyncio.run(ask())
+    _at_once(ask())
+
+
+def _at_once(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, whether or not a loop runs in this thread."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def _kill(_paths: HostPaths, pid: int) -> None:

@@ -93,8 +93,12 @@ class CrashLedger:
 
     def release(self, digest: str) -> bool:
         """Forget an artifact's crashes; `digest` may be shortened. Tell whether it was known."""
-        known = self._read()
-        found = [one for one in known if one == digest or (len(digest) >= 6 and short(one, 64).startswith(digest))]
+        known, digest = self._read(), digest.removeprefix("sha256:")
+        found = [
+            one
+            for one in known
+            if one == f"sha256:{digest}" or (len(digest) >= 6 and short(one, 64).startswith(digest))
+        ]
         if len(found) != 1:
             return False
         del known[found[0]]
@@ -116,7 +120,7 @@ class CrashLedger:
             trace = self._trace.read_text("utf-8", "replace").strip()
             noted = json.loads(self._marker.read_text("utf-8")) if trace else []
             pairs = [(str(digest), str(name)) for digest, name in noted]
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             return []
         if not trace:
             return []
@@ -144,7 +148,7 @@ class CrashLedger:
         try:
             raw = json.loads(self._counts.read_text("utf-8"))
             return {digest: _Record.model_validate(record) for digest, record in raw.items()}
-        except (OSError, ValueError, ValidationError, AttributeError):
+        except (OSError, ValueError, ValidationError, AttributeError, RecursionError):
             return {}
 
     def _write(self, records: dict[str, _Record]) -> None:

@@ -23,7 +23,7 @@ from .hostcalls import HostCall
 from .local import LocalEngine
 from .paths import HostPaths
 from .rpc import CHANNEL_OPTIONS, MAX_MESSAGE, SERVICE, decoder, encode, error_details
-from .ways import Door
+from .ways import Door, OwnFiles
 from .wire import (
     CompletionRequest,
     Embedding,
@@ -83,6 +83,7 @@ class EngineHost:
         self._active_at = 0.0
         self._stop = asyncio.Event()
         self._calls: set[HostCall] = set()
+        self._own = OwnFiles()
 
     async def run(self) -> None:
         """Serve until stopped.
@@ -102,6 +103,7 @@ class EngineHost:
                 file=str(self._paths.socket),
                 remedy="Use it, or stop it: warmline engine stop",
             ) from None
+        self._own.note(self._paths.lease)
         with contextlib.suppress(FileNotFoundError):
             self._paths.pid.unlink()  # of a host that was killed: that number may be another process's by now
         loop = asyncio.get_running_loop()
@@ -115,8 +117,9 @@ class EngineHost:
         try:
             await door.open(server, self._call)
             self._paths.pid.write_text(f"{os.getpid()}\n")
+            self._own.note(self._paths.pid)
             with self._endpoint():
-                await self._until_stopped()
+                await self._until_stopped(door)
         finally:
             door.shut()
             for call in list(self._calls):
@@ -124,8 +127,9 @@ class EngineHost:
             await asyncio.gather(server.stop(_GRACE_SECONDS), *(call.over() for call in self._calls))
             await self._engine.close()
             door.remove()
-            with contextlib.suppress(FileNotFoundError):
-                self._paths.pid.unlink()
+            if self._own.has(self._paths.pid):
+                with contextlib.suppress(FileNotFoundError):
+                    self._paths.pid.unlink()
             lease.release()
 
     def stop(self) -> None:
@@ -143,12 +147,17 @@ class EngineHost:
                     self._metrics_port = 0
             yield
 
-    async def _until_stopped(self) -> None:
+    async def _until_stopped(self, door: Door) -> None:
         loop = asyncio.get_running_loop()
-        saved = self._requests
+        saved, lost = self._requests, 0
         while not self._stop.is_set():
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), _TICK_SECONDS)
+            # Twice, so that nobody who just moves a file ends the engine.
+            lost = 0 if self._own.has(self._paths.lease) and door.stands else lost + 1
+            if lost > 1 and not any(call.busy for call in self._calls):
+                _log.warning("the runtime folder was emptied: nobody can find this engine any more, it leaves")
+                return
             quiet = loop.time() - self._active_at
             if quiet >= _SAVE_AFTER_SECONDS and saved != self._requests:
                 saved = self._requests

@@ -223,7 +223,7 @@ class EngineService:
                 "base_bytes": self._residents.base_bytes,
                 "resident_bytes": resident_bytes(),
             }
-            self.metrics.gauges(values, dict(self._pool.counters))
+            self.metrics.gauges(values, self._pool.outcomes)
             return self.metrics.text()
 
     # -- status --------------------------------------------------------------------------------------------------
@@ -266,6 +266,7 @@ class EngineService:
                 remedy="Report this with the log; other requests go on",
             )
             fault.__cause__ = cause
+            _log.error("a job failed: %s", type(cause).__name__, exc_info=cause)
             self._fail(fault, failed, client)
 
     def _fail(self, error: WarmlineError, failed: Callable[[WarmlineError], None], client: str | None) -> None:

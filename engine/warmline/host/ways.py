@@ -148,6 +148,7 @@ class Door:
         self._paths = paths
         self._token = secrets.token_hex(_TOKEN_BYTES) if paths.tcp else ""
         self._listener: asyncio.Server | None = None
+        self._own = OwnFiles()
 
     @property
     def interceptors(self) -> list[grpc.aio.ServerInterceptor]:
@@ -173,6 +174,7 @@ class Door:
             os.umask(previous)
         for path in self._files:
             path.chmod(0o600)
+            self._own.note(path)
 
     async def _open_ports(self, server: grpc.aio.Server, make: Callable[[], asyncio.Protocol]) -> None:
         greeting = framed(self._token.encode())
@@ -190,16 +192,49 @@ class Door:
     def _files(self) -> tuple[Path, ...]:
         return (self._paths.socket,) if self._token else (self._paths.stream, self._paths.socket)
 
+    @property
+    def stands(self) -> bool:
+        """Whether what clients find the host by is still there."""
+        return all(self._own.has(path) for path in self._files)
+
     def shut(self) -> None:
         """Take no new streams; those that there are go on."""
         if self._listener is not None:
             self._listener.close()
 
     def remove(self) -> None:
-        """Be found no more."""
-        for path in self._files:
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
+        """Be found no more; what another host has put there stays."""
+        self._own.remove()
+
+
+class OwnFiles:
+    """Files that this process made, told from others that came to their places.
+
+    A runtime folder may be emptied under a host, and the next one makes its own files there.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Path, tuple[int, int]] = {}
+
+    def note(self, path: Path) -> None:
+        """Note a file that was just made."""
+        status = os.lstat(path)
+        self._made[path] = status.st_dev, status.st_ino
+
+    def has(self, path: Path) -> bool:
+        """Tell whether the file that was made is still in its place."""
+        try:
+            status = os.lstat(path)
+        except OSError:
+            return False
+        return self._made.get(path) == (status.st_dev, status.st_ino)
+
+    def remove(self) -> None:
+        """Remove what is still in its place."""
+        for path in self._made:
+            if self.has(path):
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
 
 class _Admitting(asyncio.Protocol):

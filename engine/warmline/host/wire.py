@@ -200,7 +200,8 @@ class Started(Message):
     """First event of a generation: the prompt is in the KV and the first token is known.
 
     `reason` says how warm it was: `warm` (all but the last token reused), `prefix:<reused>/<prompt>`, `cold`,
-    `identity:<field>` (the document's last request ran as another identity, whose KV may not be used) or `evicted`.
+    `identity:<field>` (the document's last request ran as another identity, whose KV may not be used), `evicted`, or
+    `rejected:<why>` (what lay on disk failed its check: `checksum`, `truncated`, `identity`, `format`, `unreadable`).
     `reused_estimated` is set where the library does not tell, and `reused_tokens` are those that it must have had.
     """
 

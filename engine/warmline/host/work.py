@@ -195,9 +195,11 @@ class Work:
         self._last_identity[place] = identity
         evicted = self._pool.was_evicted(identity)
         why = why_cold(identity, before, empty=not session.tokens, evicted=evicted)
-        sink = EventSink(once, self._soon, verified, len(prompt), why, estimated=session.estimates_reuse)
         model = self._residents.model(verified)
         self._pool.warm(identity, prompt, place)
+        if self._pool.refused is not None:
+            why = f"rejected:{self._pool.refused}"
+        sink = EventSink(once, self._soon, verified, len(prompt), why, estimated=session.estimates_reuse)
         self._pool.pin(identity, place)
         active = self._residents.describe(verified)
         steps = generate(session, model.piece, prompt, limits, verified.variant.profile.sampling, abort, sink)

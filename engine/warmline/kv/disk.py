@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import struct
 import time
@@ -31,6 +32,7 @@ DEFAULT_BUDGET: Final = 1 << 30
 SUFFIX: Final = ".kv"
 # Seconds: a part of a file that is older was left by a process that died while writing it.
 _ABANDONED: Final = 600
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class DiskSnapshots:
         self._folder = folder
         self._budget = budget
         self.rejected: dict[str, int] = {}
+        #: Why the latest look-up could not use a file of its identity.
+        self.refused: str | None = None
 
     def entries(self) -> list[Entry]:
         """List the files by last use, oldest first; unreadable ones are removed."""
@@ -77,6 +81,7 @@ class DiskSnapshots:
 
     def best(self, identity: Identity, prompt: Sequence[int], *, more_than: int = 0) -> tuple[Snapshot, int] | None:
         """Return the identity's snapshot that shares most leading tokens with `prompt`, if more than `more_than`."""
+        self.refused = None
         ours = [entry for entry in self.entries() if entry.identity == identity.digest]
         ranked = sorted(((common_prefix(entry.tokens, prompt), entry) for entry in ours), key=lambda pair: -pair[0])
         for shared, entry in ranked:
@@ -111,7 +116,11 @@ class DiskSnapshots:
             write_atomically(
                 self._folder / name, b"".join([MAGIC, struct.pack("<Q", len(header)), header, tokens, snapshot.data])
             )
-        except OSError:
+        except OSError as error:
+            # Nothing that was asked for fails by it; but the next start is cold, and somebody may wonder why.
+            _log.warning(
+                "a snapshot of %d MiB cannot be written: %s", size >> 20, error.strerror or type(error).__name__
+            )
             return False
         return True
 
@@ -164,16 +173,18 @@ class DiskSnapshots:
                     data += more
             if hashlib.sha256(array("i", head.tokens).tobytes() + data).hexdigest() != head.checksum:
                 raise _RejectedError("checksum")
-        except (_RejectedError, WarmlineError, OSError) as error:
-            self._reject(path, error)
+        except (_RejectedError, WarmlineError, OSError, MemoryError) as error:
+            self.refused = self._reject(path, error)
             return None
         return Snapshot(identity, head.tokens, data)
 
-    def _reject(self, path: Path, error: Exception) -> None:
+    def _reject(self, path: Path, error: Exception) -> str:
         why = str(error) if isinstance(error, _RejectedError) else "unreadable"
         self.rejected[why] = self.rejected.get(why, 0) + 1
+        _log.warning("the snapshot %s is removed: %s", path.name, why)
         with contextlib.suppress(OSError):
             path.unlink()
+        return why
 
 
 def _name(identity: str, tokens: Sequence[int]) -> str:

@@ -57,6 +57,17 @@ class ContextPool:
         self._evicted: LRUCache[Identity, bool] = LRUCache(_REMEMBERED)
         self.counters: Counter[str] = Counter()
 
+    @property
+    def refused(self) -> str | None:
+        """Why the latest `warm` could not use a snapshot of the identity that lies on disk; None where it could."""
+        return self._disk.refused if self._disk is not None else None
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """What became of KV, by name, since the start; ``rejected:<why>`` are files on disk that were not used."""
+        rejected = self._disk.rejected if self._disk is not None else {}
+        return {**self.counters, **{f"rejected:{why}": count for why, count in rejected.items()}}
+
     def __len__(self) -> int:
         return len(self._live)
 
@@ -182,6 +193,8 @@ class ContextPool:
     def _nearest(self, identity: Identity, prompt: Sequence[int], shared: int) -> tuple[Snapshot | None, Source]:
         found: Snapshot | None = None
         source: Source = "none"
+        if self._disk is not None:
+            self._disk.refused = None
         best = self._snapshots.best(identity, prompt)
         if best is not None and best[1] >= shared + _WORTH_RESTORING:
             (found, shared), source = best, "ram"

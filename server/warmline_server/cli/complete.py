@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -83,7 +84,7 @@ async def _complete(output: Output, variant: ResolvedVariant, document: Document
     async with engine(output) as client:
         with output.working(f"Loading {variant.name}"):
             await client.load(variant)
-        return await ask(client, variant, document, line, column, client="cli")
+        return await ask(client, variant, document, line, column, client=f"cli-{os.getpid()}")
 
 
 async def ask(

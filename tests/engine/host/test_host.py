@@ -128,6 +128,19 @@ async def test_a_restarted_host_begins_warm(engine: RemoteEngine, paths: HostPat
     assert 'what="restored:disk"' in await engine.metrics()
 
 
+async def test_why_a_snapshot_was_not_used_is_told(engine: RemoteEngine, paths: HostPaths) -> None:
+    await ask(engine, request(LONG))
+    assert await asyncio.to_thread(stop, paths)
+    [entry] = DiskSnapshots(paths.snapshots).entries()
+    entry.path.write_bytes(entry.path.read_bytes()[:-1] + b"!")
+    with contextlib.suppress(BackendError):  # the old connection may only now notice
+        await engine.status()
+    again, _ = await ask(engine, request(LONG + "x"))
+    assert (again.reused_tokens, again.reason) == (0, "rejected:checksum")
+    assert 'what="rejected:checksum"' in await engine.metrics()
+    assert f"the snapshot {entry.path.name} is removed: checksum" in paths.log.read_text()
+
+
 @pytest.mark.parametrize("moment", ["load", "prefill", "decode"])
 async def test_a_killed_host_costs_one_suggestion(engine: RemoteEngine, paths: HostPaths, moment: str) -> None:
     if moment != "load":

@@ -380,7 +380,7 @@ def test_a_wrong_digest_is_refused_at_its_field(bench: Bench) -> None:
     assert (heard.failure.code, heard.failure.field) == ("artifact.digest", "adapters[0].digest")
 
 
-def test_an_internal_fault_is_an_error_not_the_end(bench: Bench) -> None:
+def test_an_internal_fault_is_an_error_not_the_end(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     def burn(_session: FakeSession) -> None:
         raise ZeroDivisionError
 
@@ -388,6 +388,7 @@ def test_an_internal_fault_is_an_error_not_the_end(bench: Bench) -> None:
     heard = bench.complete(bench.variant())
     assert heard.failure
     assert heard.failure.code == "backend.internal"
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
     bench.backend.on_decode = None
     bench.backend.sessions[0].on_decode = None
     assert bench.complete(bench.variant()).failure is None

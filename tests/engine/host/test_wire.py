@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -217,6 +219,34 @@ async def test_a_host_that_was_started_here_is_taken_also_when_what_is_installed
         assert found.protocol == protocol()
     finally:
         await asyncio.to_thread(stop, paths)
+
+
+async def test_a_host_whose_folder_was_emptied_leaves_and_spares_its_successor(tmp_path: Path, runtime: Path) -> None:
+    paths = host_paths(tmp_path)
+    first = await ensure_running(paths, 20)
+    shutil.rmtree(runtime)
+    paths = host_paths(tmp_path)
+    second = await ensure_running(paths, 20)
+    try:
+        assert second.pid != first.pid
+        await ended(first.pid)
+        found = await info(paths)
+        assert found is not None
+        assert found.pid == second.pid
+        assert int(paths.pid.read_text()) == second.pid
+        paths.pid.unlink()  # nor is a host out of reach whose pid somebody took away
+    finally:
+        assert await asyncio.to_thread(stop, paths)
+    assert await info(paths) is None
+    await ended(second.pid)
+
+
+async def ended(pid: int) -> None:
+    """Wait until a process has ended."""
+    async with asyncio.timeout(20):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":  # noqa: ASYNC240
+                await asyncio.sleep(0.05)
 
 
 def test_another_transport_is_another_protocol(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,6 +182,15 @@ def test_a_bad_file_leaves_the_next_best(store: DiskSnapshots, folder: Path) -> 
     assert len(files(folder)) == 1
 
 
+def test_why_a_file_of_the_identity_was_not_used_is_told_once(store: DiskSnapshots, folder: Path) -> None:
+    path = written(store, folder)
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    assert store.best(A, PROMPT) is None
+    assert store.refused == "checksum"
+    assert store.best(A, PROMPT) is None  # it was removed
+    assert store.refused is None
+
+
 def test_what_is_no_file_is_passed_over(store: DiskSnapshots, folder: Path) -> None:
     written(store, folder)
     (folder / "dir.kv").mkdir()

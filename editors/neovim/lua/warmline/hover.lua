@@ -58,6 +58,9 @@ function M.rows(report)
   if (report.identity or '') ~= '' then
     table.insert(rows, { 'Identity', text.short(report.identity) })
   end
+  if (report.chat or '') ~= '' then
+    table.insert(rows, { 'Chat', 'works with ' .. text.line(report.chat) })
+  end
   local base = report.base
   if base then
     local merged = base.merged_from and 'merged from ' .. text.line(base.merged_from) or ''
