@@ -23,7 +23,7 @@ from .hostcalls import HostCall
 from .local import LocalEngine
 from .paths import HostPaths
 from .rpc import CHANNEL_OPTIONS, MAX_MESSAGE, SERVICE, decoder, encode, error_details
-from .ways import Door, OwnFiles
+from .ways import Door
 from .wire import (
     CompletionRequest,
     Embedding,
@@ -83,7 +83,7 @@ class EngineHost:
         self._active_at = 0.0
         self._stop = asyncio.Event()
         self._calls: set[HostCall] = set()
-        self._own = OwnFiles()
+        self._leased: tuple[int, int] | None = None
 
     async def run(self) -> None:
         """Serve until stopped.
@@ -103,7 +103,7 @@ class EngineHost:
                 file=str(self._paths.socket),
                 remedy="Use it, or stop it: warmline engine stop",
             ) from None
-        self._own.note(self._paths.lease)
+        self._leased = self._lease()
         with contextlib.suppress(FileNotFoundError):
             self._paths.pid.unlink()  # of a host that was killed: that number may be another process's by now
         loop = asyncio.get_running_loop()
@@ -117,7 +117,6 @@ class EngineHost:
         try:
             await door.open(server, self._call)
             self._paths.pid.write_text(f"{os.getpid()}\n")
-            self._own.note(self._paths.pid)
             with self._endpoint():
                 await self._until_stopped(door)
         finally:
@@ -126,9 +125,9 @@ class EngineHost:
                 call.hang_up(_GRACE_SECONDS / 2)
             await asyncio.gather(server.stop(_GRACE_SECONDS), *(call.over() for call in self._calls))
             await self._engine.close()
-            door.remove()
-            if self._own.has(self._paths.pid):
-                with contextlib.suppress(FileNotFoundError):
+            if self._leads():  # else these files are another host's
+                door.remove()
+                with contextlib.suppress(OSError):
                     self._paths.pid.unlink()
             lease.release()
 
@@ -154,7 +153,7 @@ class EngineHost:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), _TICK_SECONDS)
             # Twice, so that nobody who just moves a file ends the engine.
-            lost = 0 if self._own.has(self._paths.lease) and door.stands else lost + 1
+            lost = 0 if self._leads() and door.stands else lost + 1
             if lost > 1 and not any(call.busy for call in self._calls):
                 _log.warning("the runtime folder was emptied: nobody can find this engine any more, it leaves")
                 return
@@ -168,6 +167,21 @@ class EngineHost:
                 and loop.time() - self._idle_since >= self._idle_seconds
             ):
                 return
+
+    def _lease(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self._paths.lease)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def _leads(self) -> bool:
+        """Tell whether the lease that this host holds is still the one that others ask for.
+
+        A runtime folder may be emptied under a host: then the next one holds another. The number of a file that is held
+        open is given to no other.
+        """
+        return self._leased is not None and self._lease() == self._leased
 
     def _begun(self) -> None:
         self._requests += 1

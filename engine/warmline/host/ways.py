@@ -148,7 +148,6 @@ class Door:
         self._paths = paths
         self._token = secrets.token_hex(_TOKEN_BYTES) if paths.tcp else ""
         self._listener: asyncio.Server | None = None
-        self._own = OwnFiles()
 
     @property
     def interceptors(self) -> list[grpc.aio.ServerInterceptor]:
@@ -168,13 +167,17 @@ class Door:
                 loop = asyncio.get_running_loop()
                 # First: whoever finds the other socket may use this one.
                 self._listener = await loop.create_unix_server(make, str(self._paths.stream))
-                server.add_insecure_port(self._paths.address)
+                # Under a name of its own: gRPC removes what it was bound to when it stops, whosever it is by then.
+                bound = self._paths.folder / f"{os.getpid()}.new"
+                with contextlib.suppress(FileNotFoundError):
+                    bound.unlink()
+                server.add_insecure_port(f"unix:{bound}")
                 await server.start()
+                bound.replace(self._paths.socket)
         finally:
             os.umask(previous)
         for path in self._files:
             path.chmod(0o600)
-            self._own.note(path)
 
     async def _open_ports(self, server: grpc.aio.Server, make: Callable[[], asyncio.Protocol]) -> None:
         greeting = framed(self._token.encode())
@@ -195,7 +198,7 @@ class Door:
     @property
     def stands(self) -> bool:
         """Whether what clients find the host by is still there."""
-        return all(self._own.has(path) for path in self._files)
+        return all(os.path.lexists(path) for path in self._files)
 
     def shut(self) -> None:
         """Take no new streams; those that there are go on."""
@@ -203,38 +206,10 @@ class Door:
             self._listener.close()
 
     def remove(self) -> None:
-        """Be found no more; what another host has put there stays."""
-        self._own.remove()
-
-
-class OwnFiles:
-    """Files that this process made, told from others that came to their places.
-
-    A runtime folder may be emptied under a host, and the next one makes its own files there.
-    """
-
-    def __init__(self) -> None:
-        self._made: dict[Path, tuple[int, int]] = {}
-
-    def note(self, path: Path) -> None:
-        """Note a file that was just made."""
-        status = os.lstat(path)
-        self._made[path] = status.st_dev, status.st_ino
-
-    def has(self, path: Path) -> bool:
-        """Tell whether the file that was made is still in its place."""
-        try:
-            status = os.lstat(path)
-        except OSError:
-            return False
-        return self._made.get(path) == (status.st_dev, status.st_ino)
-
-    def remove(self) -> None:
-        """Remove what is still in its place."""
-        for path in self._made:
-            if self.has(path):
-                with contextlib.suppress(OSError):
-                    path.unlink()
+        """Be found no more."""
+        for path in self._files:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 class _Admitting(asyncio.Protocol):

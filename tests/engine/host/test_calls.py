@@ -283,7 +283,7 @@ async def test_the_stream_is_there_before_the_host_is_found(
     served = Served(tmp_path, runtime)
     monkeypatch.setattr(grpc.aio, "server", watched)
     async with served:
-        assert found == [served.paths.address]
+        assert len(found) == 1
 
 
 @ON_SOCKETS

@@ -245,7 +245,7 @@ async def ended(pid: int) -> None:
     """Wait until a process has ended."""
     async with asyncio.timeout(20):
         with suppress(FileNotFoundError, ProcessLookupError):
-            while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":  # noqa: ASYNC240
+            while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":  # noqa: ASYNC110, ASYNC240
                 await asyncio.sleep(0.05)
 
 
