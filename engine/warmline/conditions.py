@@ -38,7 +38,7 @@ CONDITIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "backend.protocol": "The engine told something that no client expects.",
         "backend.runtime_folder": "There is no private folder for the engine's socket.",
         "backend.schema": "The JSON schema cannot be turned into a grammar.",
-        "backend.transport": "`WARMLINE_TRANSPORT` names no way to reach the engine: it is `unix` or `tcp`.",
+        "backend.transport": "`WARMLINE_TRANSPORT` is neither `unix` nor `tcp`, or not that of the engine that runs.",
         "backend.unavailable": "The backend that the variant names cannot run here.",
         "backend.unsupported": "The backend or the variant cannot do what is asked.",
         "backend.cancelled": "The request was taken back.",

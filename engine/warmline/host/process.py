@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -69,6 +70,7 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
     running = await _ours(paths, 2.0)
     if running is not None:
         return running
+    _check_transport(paths)
     lock = FileLock(paths.spawn_lock, timeout=0)
     process: subprocess.Popen[bytes] | None = None
     try:
@@ -98,6 +100,18 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
         file=str(paths.log),
         remedy="Read the log: warmline engine logs",
     )
+
+
+def _check_transport(paths: HostPaths) -> None:
+    other = replace(paths, tcp=not paths.tcp)
+    if other.socket.exists() and not paths.socket.exists() and is_running(paths):
+        raise BackendError(
+            f"an engine runs that is reached by {'tcp' if other.tcp else 'unix'}, not by "
+            f"{'tcp' if paths.tcp else 'unix'}",
+            code="backend.transport",
+            file=str(other.socket),
+            remedy="Set WARMLINE_TRANSPORT alike for all programs, or end that engine: warmline engine stop",
+        )
 
 
 async def _ours(paths: HostPaths, seconds: float) -> HostInfo | None:

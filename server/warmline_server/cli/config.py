@@ -90,13 +90,13 @@ def unset(key: _Key, as_json: Json = False) -> None:
 
 def _change(output: Output, key: str, value: str | None) -> None:
     from warmline.registry import warmline_home
-    from warmline.settings import change_setting
+    from warmline.settings import as_typed, change_setting
 
     now = change_setting(warmline_home(), key, value).by_name()[key]
     if output.as_json:
         output.json({key: now})
         return
-    back = "" if now is None else f", back to {now}"
-    output.note(cell(f"{key} is {now}" if value is not None else f"{key} is unset{back}"))
+    back = "" if now is None else f", back to {as_typed(now)}"
+    output.note(cell(f"{key} is {as_typed(now)}" if value is not None else f"{key} is unset{back}"))
     if key not in ("default-variant", "download-path"):
         output.note(cell("A running engine goes on as it is: warmline engine stop", "dim"))

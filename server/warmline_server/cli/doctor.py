@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -56,7 +57,7 @@ def command(
 def _all(deep: bool, probe: bool) -> Iterator[Check]:
     from warmline.registry import Store, warmline_home
 
-    from .checks import editors, engine, machine, openvino, storage
+    from .checks import editors, engine, machine, openvino, storage, workspace
     from .checks.variants import VariantChecks
 
     # Whoever asks for what takes longer waits for everything.
@@ -76,6 +77,7 @@ def _all(deep: bool, probe: bool) -> Iterator[Check]:
         ("artifacts", lambda: storage.artifacts(store, deep=deep)),
         ("settings", lambda: storage.settings(store)),
         ("variants", lambda: VariantChecks(store, deadline, deep=deep).run()),
+        ("workspace", lambda: workspace.selected(store, VariantChecks(store, deadline, deep=deep), Path.cwd())),
         ("trust", lambda: storage.approvals(store)),
         ("catalogs", lambda: storage.catalogs(home)),
         ("engine", lambda: engine.host(home)),

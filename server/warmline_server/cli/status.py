@@ -70,9 +70,19 @@ def command(
             "FIM": active.fim,
             "engine": str(engine_status.state),
             "workspace": _shown(selection.workspace.file, selection) if selection.workspace else "none",
+            "chat": _chat(selection),
             "file": _shown(Path(selection.variant.file), selection),
         },
     )
+
+
+def _chat(selection: Selection) -> str:
+    """Name the variant that the workspace chats with where it is another; empty else."""
+    if selection.workspace is None:
+        return ""
+    chosen = selection.workspace.load()
+    name = chosen.selects(chat=True)[0]
+    return "" if name == chosen.variant else f"works with {name}: warmline status --variant {name}"
 
 
 def _overridden(selection: Selection) -> str:

@@ -198,6 +198,17 @@ async def test_a_killed_host_is_followed_by_another(tmp_path: Path, runtime: Pat
         await asyncio.to_thread(stop, paths)
 
 
+async def test_an_engine_of_the_other_transport_is_named_at_once(
+    tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Served(tmp_path, runtime):
+        monkeypatch.setenv("WARMLINE_TRANSPORT", "unix")
+        with pytest.raises(BackendError, match="reached by tcp, not by unix") as caught:
+            async with asyncio.timeout(2):
+                await ensure_running(host_paths(tmp_path))
+        assert caught.value.code == "backend.transport"
+
+
 @pytest.mark.parametrize("named", ["TCP", "pipes", "tcp "])
 def test_a_transport_that_there_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: Path, named: str

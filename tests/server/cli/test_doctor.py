@@ -44,6 +44,27 @@ def test_one_row_for_each_check(warmline: Run, store: Store) -> None:
     assert all(row["remedy"] for row in report["checks"] if row["level"] != "ok")
 
 
+@pytest.mark.parametrize(
+    ("content", "row", "said"),
+    [
+        ('{"variant": "acme"}', "", ""),
+        ('{"variant": "acme", "chat": "acne"}', "workspace chat", "no variant called `acne`"),
+        ('{"variant": "nope"}', "workspace", "no variant called `nope`"),
+        ('{"variant": "acme",}', "workspace", "config.json"),
+    ],
+)
+def test_what_the_workspace_selects_is_looked_at(
+    warmline: Run, store: Store, tmp_path: Path, content: str, row: str, said: str
+) -> None:
+    (tmp_path / "ws/.warmline").mkdir(parents=True)
+    (tmp_path / "ws/.warmline/config.json").write_text(content)
+    done = warmline("doctor", "--json", cwd=tmp_path / "ws")
+    checks = {each["check"]: each for each in done.json["checks"]}
+    assert [name for name, each in checks.items() if each["level"] == "fail"] == ([row] if row else [])
+    assert said in checks[row or "workspace"]["message"]
+    assert done.code == (1 if row else 0)
+
+
 def test_for_people_a_fault_comes_with_its_remedy(warmline: Run, store: Store, home: Path, tmp_path: Path) -> None:
     (home / "variants/llama/broken.json").write_text('{"name": "broken", "base": {"name": "bse"}}')
     done = warmline("doctor")

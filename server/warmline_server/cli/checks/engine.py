@@ -18,7 +18,7 @@ def host(home: Path) -> Check:
     try:
         paths = host_paths(home)
     except WarmlineError as error:
-        return fail("engine", f"{error.file}: {error.message}", error.remedy)
+        return fail("engine", f"{error.file}: {error.message}" if error.file else error.message, error.remedy)
     if not paths.socket.exists():
         message = f"version {__version__} is not running; the first request starts it"
         return ok("engine", message, running=False)

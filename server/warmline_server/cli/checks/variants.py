@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ from warmline.digests import DigestCache, open_regular
 from warmline.errors import WarmlineError
 from warmline.filemodel import Trust
 from warmline.identity import exact_decimal
-from warmline.registry import Found, Store
+from warmline.registry import Store
 from warmline.validation import check_declared_base, check_digest, read_base
 from warmline.variant import ResolvedAdapter, ResolvedVariant
 
@@ -57,12 +58,13 @@ class VariantChecks:
                 left = len(variants) - number
                 yield warn("variants", f"{left} were not looked at, to end in time", "warmline doctor --deep")
                 return
-            yield self._one(found)
+            exact = f"{found.backend}/{found.name}"
+            yield self.one(f"variant {exact}", partial(self._store.resolve, exact))
 
-    def _one(self, found: Found) -> Check:
-        name = f"variant {found.backend}/{found.name}"
+    def one(self, name: str, resolve: Callable[[], ResolvedVariant]) -> Check:
+        """Return the row called `name` of a variant."""
         try:
-            resolved = self._store.resolve(f"{found.backend}/{found.name}")
+            resolved = resolve()
             if resolved.backend == "openvino" and not installed():
                 return warn(name, "OpenVINO GenAI is not installed", f"Add it: {INSTALL}")
             loose = self._check(resolved) if resolved.backend == "llama" else check_openvino(resolved)
