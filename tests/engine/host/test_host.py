@@ -179,6 +179,25 @@ async def test_a_killed_host_costs_one_suggestion(engine: RemoteEngine, paths: H
     await watcher.close()
 
 
+async def test_after_a_kill_the_next_host_is_warm_from_what_lies_on_disk(
+    engine: RemoteEngine, paths: HostPaths
+) -> None:
+    first, _ = await ask(engine, request(LONG))
+    assert await asyncio.to_thread(stop, paths)  # writes it
+    with contextlib.suppress(BackendError):  # the old connection may only now notice
+        await engine.status()
+    await ask(engine, request(SHORT))
+    pid = (await engine.info()).pid
+    os.kill(pid, signal.SIGKILL)
+    await gone(paths, pid)
+    with contextlib.suppress(BackendError):
+        await engine.status()
+    again, done = await ask(engine, request(LONG + "x"))
+    assert again.reused_tokens >= first.prompt_tokens - 2
+    assert done.outcome in (Outcome.STOP, Outcome.LENGTH)
+    assert 'what="restored:disk"' in await engine.metrics()
+
+
 async def test_a_host_killed_while_it_writes_leaves_no_half_snapshot(engine: RemoteEngine, paths: HostPaths) -> None:
     await ask(engine, request(LONG))
     pid = (await engine.info()).pid
