@@ -9,7 +9,7 @@ from pathlib import Path
 from warmline.errors import WarmlineError
 from warmline.registry import Store, Workspace, find_workspace
 from warmline.trust import TrustStore
-from warmline.variant import ResolvedVariant, WorkspaceFile
+from warmline.variant import ResolvedAdapter, ResolvedBase, ResolvedVariant, WorkspaceFile
 
 from . import Check, Level, fail, warn
 from .variants import VariantChecks
@@ -47,5 +47,5 @@ def _row(
 def _unapproved(store: Store, variant: ResolvedVariant) -> list[str]:
     """Name what the workspace brings whose digest is declared and not approved; any other is asked about when used."""
     trust = TrustStore(store.home / "trust.json")
-    parts = (variant.base, *variant.adapters)
+    parts: tuple[ResolvedBase | ResolvedAdapter, ...] = (variant.base, *variant.adapters)
     return [part.name for part in parts if part.workspace and part.digest and not trust.approved(part.digest)]
