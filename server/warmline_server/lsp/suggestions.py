@@ -248,10 +248,11 @@ async def _decode(session: Session, asked: Asked, generation: Generation, *, aut
     except asyncio.CancelledError:
         suggesting.rhythm.gave_up(time.monotonic() - begun)
         raise
-    suggesting.rhythm.answered(time.monotonic() - begun)
-    decoded = Decoded(question, (first,))
+    decoded, took = Decoded(question, (first,)), time.monotonic() - begun
     if first.reason in _GIVEN_UP:
+        suggesting.rhythm.gave_up(took)
         return decoded
+    suggesting.rhythm.answered(took)
     _keep(session, replace(decoded, question=replace(question, most=1)))
     if question.most > 1:
         patience = _ALL_PATIENCE if asked.once else _PATIENCE
