@@ -29,8 +29,10 @@ def bench(repo: Path, script: str, *arguments: str) -> subprocess.CompletedProce
 
 def report(repo: Path, script: str, *arguments: str) -> dict[str, Any]:
     done = bench(repo, script, *arguments, "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.stdout, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
+    missed = [target for target in found.get("targets", ()) if not target["met"]]
+    assert done.returncode == 0, f"{missed}\n{done.stderr}"
     return found
 
 
