@@ -29,6 +29,7 @@ CONDITIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "backend.host_start": "The engine's process does not come up; its log is quoted.",
         "backend.import": "The native library or a package it needs cannot be imported.",
         "backend.internal": "The engine failed in a way that it should not.",
+        "backend.listen": "The engine cannot listen: something stands in its socket's place, or the folder refuses.",
         "backend.kv_type": "The backend has no such type of KV.",
         "backend.message": "A message between client and engine is malformed.",
         "backend.message_size": "A request is larger than the engine takes.",

@@ -106,15 +106,17 @@ def check_backend(kind: str, backend: str, file: str) -> None:
         )
 
 
-def check_digest(found: str, expected: str | None, file: str) -> None:
-    """The bytes are those that were asked for."""
+def check_digest(found: str, expected: str | None, file: str, *, recorded: bool = False) -> None:
+    """The bytes are those that were asked for, or with `recorded` those that the file's own record speaks of."""
     if expected is not None and found != expected:
+        than = "its record says" if recorded else "expected"
+        or_else = "correct its record, or install it anew," if recorded else "correct the digest"
         raise ArtifactError(
-            f"the file has other content than expected: {short(found)}, not {short(expected)}",
+            f"the file has other content than {than}: {short(found)}, not {short(expected)}",
             code="artifact.digest",
             file=file,
-            field="digest",
-            remedy="Get the right file, or correct the digest if you meant to change it",
+            field=None if recorded else "digest",
+            remedy=f"Get the right file, or {or_else} if you meant to change it",
         )
 
 

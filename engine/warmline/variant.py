@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from .errors import WarmlineError
 from .filemodel import (
     MAX_FILE_BYTES,
     NAME_PATTERN,
@@ -294,6 +297,7 @@ class ResolvedBase(Model):
     name: str
     path: Path
     digest: Digest | None = None
+    digest_recorded: bool = False
     source_digest: Digest | None = None
     source: str = ""
     workspace: bool = False
@@ -307,13 +311,15 @@ class ResolvedAdapter(Model):
 
     What a workspace brings or picks (`workspace`) is loaded only if the user approved its digest, by installing it or
     by answering; `declared_base` comes from the store's record, or from the record beside the file. `named_by` is the
-    field of the variant's file that says which one it is.
+    field of the variant's file that says which one it is. The `digest` stands in that file too, or with
+    `digest_recorded` in the artifact's record.
     """
 
     name: str
     path: Path
     scale: Scale
     digest: Digest | None = None
+    digest_recorded: bool = False
     declared_base: DeclaredBase = DeclaredBase()
     trust: Trust = Trust.USER
     source: str = ""
@@ -330,3 +336,24 @@ class ResolvedVariant(Model):
     adapters: tuple[ResolvedAdapter, ...]
     profile: Profile
     file: str
+
+
+@contextmanager
+def blamed(variant: ResolvedVariant, part: str, named_by: str = "") -> Iterator[None]:
+    """Point errors about an artifact at the field of the variant file that names it; the artifact stays in the text."""
+    try:
+        yield
+    except WarmlineError as error:
+        if error.file == variant.file:
+            raise
+        inner = error.field
+        if inner in ("digest", "scale"):
+            error.field = f"{part}.{inner}"
+        elif inner is None or not inner.startswith(part):
+            error.field = f"{part}.{named_by}" if named_by else part
+            if inner:
+                error.message = f"{inner}: {error.message}"
+        if error.file:
+            error.message = f"{error.file}: {error.message}"
+        error.file = variant.file
+        raise

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -23,7 +23,7 @@ from .identity import AdapterIdentity, Identity, exact_decimal
 from .prompts.chat import ChatTemplate, choose_template
 from .prompts.fim import FimFormat, choose_fim
 from .validation import check_declared_base, check_digest, checked_scale
-from .variant import Profile, ResolvedAdapter, ResolvedBase, ResolvedVariant
+from .variant import Profile, ResolvedAdapter, ResolvedBase, ResolvedVariant, blamed
 from .verified_files import KnownAdapter, VariantFiles
 from .verified_gguf import GGUFFiles
 
@@ -177,17 +177,17 @@ class Verifier:
     def _verify(self, variant: ResolvedVariant) -> Verified:
         backend = self._backend(variant)
         files = self._files_of(variant)
-        with _blamed(variant, "base", variant.base.named_by):
+        with blamed(variant, "base", variant.base.named_by):
             base_digest = files.base(variant.base, partial(self._admit, variant.base))
         adapters = []
         for index, spec in enumerate(variant.adapters):
-            with _blamed(variant, f"adapters[{index}]", spec.named_by):
+            with blamed(variant, f"adapters[{index}]", spec.named_by):
                 adapters.append(self._adapter(spec, variant.base, base_digest, files))
         _check_unlike(variant, adapters)
-        with _blamed(variant, "base", variant.base.named_by):
+        with blamed(variant, "base", variant.base.named_by):
             facts = backend.facts(variant.base.path, base_digest)
         profile = variant.profile
-        with _blamed(variant, "profile"):
+        with blamed(variant, "profile"):
             fim = choose_fim(profile.fim, facts.fim_tokens, facts.lookup, facts.end_of_generation)
             template, source = choose_template(profile.chat_template, facts.chat_template)
             if source == "profile":
@@ -280,7 +280,7 @@ class Verifier:
         return VerifiedAdapter(spec, known, effective, declared.means(base_digest, source))
 
     def _admit(self, artifact: ResolvedBase | ResolvedAdapter, digest: str) -> None:
-        check_digest(digest, artifact.digest, str(artifact.path))
+        check_digest(digest, artifact.digest, str(artifact.path), recorded=artifact.digest_recorded)
         self._check_approved(artifact, digest)
 
     def _check_approved(self, artifact: ResolvedBase | ResolvedAdapter, digest: str) -> None:
@@ -290,7 +290,7 @@ class Verifier:
                 why = "is not approved any more; it is installed, and a variant of this workspace names it"
             else:
                 why = f"is not approved; this workspace brings it: {artifact.path}"
-            raise TrustError(  # without a file: `_blamed` would put its path before all else
+            raise TrustError(  # without a file: `blamed` would put its path before all else
                 f"the {kind} `{artifact.name}` ({short(digest)}) {why}",
                 code="trust.unapproved",
                 remedy="If you trust where it came from, run in this workspace: warmline trust add --workspace",
@@ -339,24 +339,3 @@ def _bos(variant: ResolvedVariant, facts: BaseFacts) -> int | None:
             remedy="Set it to `auto` or `never`",
         )
     return facts.bos
-
-
-@contextmanager
-def _blamed(variant: ResolvedVariant, part: str, named_by: str = "") -> Iterator[None]:
-    """Point errors about an artifact at the field of the variant file that names it; the artifact stays in the text."""
-    try:
-        yield
-    except WarmlineError as error:
-        if error.file == variant.file:
-            raise
-        inner = error.field
-        if inner in ("digest", "scale"):
-            error.field = f"{part}.{inner}"
-        elif inner is None or not inner.startswith(part):
-            error.field = f"{part}.{named_by}" if named_by else part
-            if inner:
-                error.message = f"{inner}: {error.message}"
-        if error.file:
-            error.message = f"{error.file}: {error.message}"
-        error.file = variant.file
-        raise

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from warmline.digests import DigestCache
-from warmline.errors import ArtifactError
 from warmline.registry import Store
-from warmline.variant import ResolvedAdapter, ResolvedBase, ResolvedVariant
+from warmline.variant import ResolvedAdapter, ResolvedBase, ResolvedVariant, blamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +27,8 @@ def brought(resolved: ResolvedVariant, digests: DigestCache | None = None) -> li
     ArtifactError
         ``artifact.digest``: a file is not what the variant names; as `digests.open_regular` for one that is not there.
     """
+    from warmline.validation import check_digest  # the rules are not loaded where nothing is hashed
+
     cache = digests or DigestCache()
     parts = {"base": resolved.base} | {f"adapters[{index}]": each for index, each in enumerate(resolved.adapters)}
     artifacts = []
@@ -35,14 +36,8 @@ def brought(resolved: ResolvedVariant, digests: DigestCache | None = None) -> li
         if not part.workspace:
             continue
         digest = cache.digest(part.path)
-        if part.digest and part.digest != digest:
-            raise ArtifactError(
-                f"{part.path}: the file has other content than expected: {digest}, not {part.digest}",
-                code="artifact.digest",
-                file=resolved.file,
-                field=f"{field}.digest",
-                remedy="Get the right file, or correct the digest if you meant to change it",
-            )
+        with blamed(resolved, field, part.named_by):
+            check_digest(digest, part.digest, str(part.path), recorded=part.digest_recorded)
         artifacts.append(Artifact(part.name, digest, str(part.path)))
     return artifacts
 

@@ -8,7 +8,7 @@ import stat
 import sys
 import tempfile
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +38,11 @@ class HostPaths:
     folder: Path
     home: Path
     tcp: bool = False
+
+    @property
+    def otherwise(self) -> HostPaths:
+        """The same host, if it were reached the other way."""
+        return replace(self, tcp=not self.tcp)
 
     @property
     def name(self) -> str:

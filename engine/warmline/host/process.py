@@ -7,6 +7,7 @@ import contextlib
 import gc
 import json
 import logging
+import math
 import os
 import signal
 import subprocess
@@ -14,7 +15,6 @@ import sys
 import time
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -70,7 +70,7 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
     running = await _ours(paths, 2.0)
     if running is not None:
         return running
-    _check_transport(paths)
+    check_transport(paths)
     lock = FileLock(paths.spawn_lock, timeout=0)
     process: subprocess.Popen[bytes] | None = None
     try:
@@ -102,8 +102,9 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
     )
 
 
-def _check_transport(paths: HostPaths) -> None:
-    other = replace(paths, tcp=not paths.tcp)
+def check_transport(paths: HostPaths) -> None:
+    """Raise BackendError ``backend.transport`` when the host that runs is reached the other way."""
+    other = paths.otherwise
     if other.socket.exists() and not paths.socket.exists() and is_running(paths):
         raise BackendError(
             f"an engine runs that is reached by {'tcp' if other.tcp else 'unix'}, not by "
@@ -238,6 +239,21 @@ def _last_line(path: Path) -> str:
     return (last["message"] if last is not None else lines[-1])[:300]
 
 
+def _number(variable: str, default: float, most: int) -> float:
+    """Return what the environment asks for; what is no number costs nobody the engine."""
+    asked = os.environ.get(variable)
+    if not asked:
+        return default
+    try:
+        number = float(asked)
+    except ValueError:
+        number = math.nan
+    if 0 <= number <= most:
+        return number
+    logging.getLogger(__name__).warning("%s is not used: `%s` is no number of 0 to %d", variable, asked[:80], most)
+    return default
+
+
 def main(home: str) -> int:
     """Run the host in this process; returns its exit code."""
     from ..settings import usable_settings
@@ -250,8 +266,8 @@ def main(home: str) -> int:
     paths = host_paths(Path(home))
     log_to(paths.log)
     settings = usable_settings(paths.home)
-    idle = float(os.environ.get("WARMLINE_ENGINE_IDLE_SECONDS") or settings.engine_idle_seconds)
-    port = int(os.environ.get(_METRICS_PORT) or settings.metrics_port)
+    idle = _number("WARMLINE_ENGINE_IDLE_SECONDS", settings.engine_idle_seconds, most=10**7)
+    port = int(_number(_METRICS_PORT, settings.metrics_port, most=65535))
 
     async def serve() -> None:
         engine = LocalEngine(paths.home, host=True)

@@ -91,7 +91,7 @@ class EngineHost:
         Raises
         ------
         BackendError
-            ``backend.host_running``: another host holds the lease.
+            ``backend.host_running``: another host holds the lease. ``backend.listen``: no socket or port can be had.
         """
         lease = FileLock(self._paths.lease, timeout=0)
         try:
@@ -115,7 +115,15 @@ class EngineHost:
         server = grpc.aio.server(options=CHANNEL_OPTIONS, interceptors=door.interceptors)
         server.add_generic_rpc_handlers((self._handlers(),))
         try:
-            await door.open(server, self._call)
+            try:
+                await door.open(server, self._call)
+            except OSError as error:
+                raise BackendError(
+                    f"the engine cannot listen: {error.strerror or error}",
+                    code="backend.listen",
+                    file=str(error.filename or self._paths.socket),
+                    remedy="Remove what stands there, and see to it that the folder is yours to write",
+                ) from error
             self._paths.pid.write_text(f"{os.getpid()}\n")
             with self._endpoint():
                 await self._until_stopped(door)

@@ -201,8 +201,9 @@ class Started(Message):
 
     `reason` says how warm it was: `warm` (all but the last token reused), `prefix:<reused>/<prompt>`, `cold`,
     `identity:<field>` (the document's last request ran as another identity, whose KV may not be used), `evicted`, or
-    `rejected:<why>` (what lay on disk failed its check: `checksum`, `truncated`, `identity`, `format`, `unreadable`).
-    `reused_estimated` is set where the library does not tell, and `reused_tokens` are those that it must have had.
+    `rejected:<why>` (what lay on disk failed its check: `checksum`, `truncated`, `identity`, `format`,
+    `owner`, `unreadable`). `reused_estimated` is set where the library does not tell, and `reused_tokens` are those
+    that it must have had.
     """
 
     kind: Literal["started"] = "started"

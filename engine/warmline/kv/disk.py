@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import struct
+import sys
 import time
 from array import array
 from collections.abc import Sequence
@@ -214,7 +215,11 @@ class _Head:
 
 def _read_head(fd: int) -> _Head:
     """Return the checked header and the tokens; `offset` and `nbytes` say where the data lies."""
-    size = os.fstat(fd).st_size
+    status = os.fstat(fd)
+    # Its checksum has no key: what another user can write is not ours to believe.
+    if sys.platform != "win32" and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+        raise _RejectedError("owner")
+    size = status.st_size
     fixed = os.pread(fd, len(MAGIC) + 8, 0)
     if len(fixed) != len(MAGIC) + 8 or not fixed.startswith(MAGIC):
         raise _RejectedError("format")

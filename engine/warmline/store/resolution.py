@@ -109,6 +109,7 @@ def _installed_base(base: BaseRef, backend: Backend, found: Found, places: Place
         name=record.name,
         path=path,
         digest=base.digest or record.digest,
+        digest_recorded=base.digest is None,
         # The record speaks of its own bytes, not of others that the variant may ask for.
         source_digest=record.source_digest if base.digest in (None, record.digest) else None,
         source=record.source,
@@ -136,6 +137,7 @@ def resolve_adapter(
             path=path,
             scale=scale,
             digest=spec.digest or installed.digest,
+            digest_recorded=spec.digest is None,
             declared_base=installed.base,
             trust=installed.trust,
             source=installed.source,
@@ -151,7 +153,12 @@ def resolve_adapter(
     known: dict[str, object] = {}
     if record:
         # A record can only narrow: its digest is checked when the variant names none, its trust is never believed.
-        known = {"declared_base": record.base, "source": record.source, "digest": spec.digest or record.digest}
+        known = {
+            "declared_base": record.base,
+            "source": record.source,
+            "digest": spec.digest or record.digest,
+            "digest_recorded": spec.digest is None,
+        }
     return ResolvedAdapter.model_validate(
         {
             "name": spec.name,

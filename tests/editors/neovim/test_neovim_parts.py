@@ -267,6 +267,40 @@ def test_an_edit_is_a_diff_first(neovim: Start, workspace: Workspace, home: Path
     editor.said("acme changes nothing: its answer holds no code")
 
 
+FLOAT = """
+local win = vim.iter(vim.api.nvim_list_wins()):find(function(each)
+  return vim.api.nvim_win_get_config(each).relative ~= ''
+end)
+local lines = vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(win), 0, -1, false)
+return { table.concat(lines, ' '), vim.api.nvim_win_get_height(win) - #lines }
+"""
+
+
+def test_the_status_that_is_read_goes_along(neovim: Start, workspace: Workspace, home: Path) -> None:
+    editor = neovim(workspace.root, home, "ledger.py", scripted(items=[]))
+    editor.until(lambda: editor.wire("textDocument/didOpen"), "the server")
+    editor.command("Warmline status")
+    assert editor.run(FLOAT) == ["Server      starting", 0]
+    says = "require('warmline.reports').received(vim.lsp.get_clients()[1].id, { variant = '%s', backend = %s })"
+    editor.run(says % ("acme", "{ name = 'llama.cpp', version = '1' }"))
+    assert editor.run(FLOAT) == ["Variant     acme Backend     llama.cpp 1", 0]
+    editor.run(says % ("acme " * 100, "nil"))  # wider than the screen
+    words, more = editor.run(FLOAT)
+    assert (words.count("acme"), more > 0) == (100, True)
+    editor.press("<C-w>p")
+    editor.run("vim.api.nvim_win_close(vim.iter(vim.api.nvim_list_wins()):last(), true)")
+    editor.run(says % ("base", "nil"))
+    assert "base" in editor.float()
+
+
+def test_the_status_in_the_chat_is_that_of_its_document(neovim: Start, workspace: Workspace, home: Path) -> None:
+    editor = neovim(workspace.root, home, "ledger.py", scripted(items=[]))
+    editor.until(lambda: editor.wire("textDocument/didOpen"), "the server")
+    editor.run("vim.ui.input = function(_, done) done(nil) end vim.cmd('Warmline chat')")
+    assert editor.lua("vim.bo.buftype") == "nofile"
+    assert editor.float() == "Server      starting"
+
+
 def test_a_server_that_was_asked_to_leave_is_not_started_again(neovim: Start, workspace: Workspace, home: Path) -> None:
     says = [{"method": "warmline/status", "params": {"state": "ready", "variant": "acme"}}]
     editor = neovim(workspace.root, home, "ledger.py", scripted(says=says))

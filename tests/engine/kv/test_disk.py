@@ -191,6 +191,20 @@ def test_why_a_file_of_the_identity_was_not_used_is_told_once(store: DiskSnapsho
     assert store.refused is None
 
 
+@pytest.mark.parametrize("whose", ["others may write it", "another user's"])
+def test_what_others_can_write_is_not_believed(
+    store: DiskSnapshots, folder: Path, whose: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(store, folder)
+    if whose == "others may write it":
+        path.chmod(0o622)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: path.stat().st_uid + 1)
+    assert store.best(A, PROMPT) is None
+    assert store.rejected == {"owner": 1}
+    assert not path.exists()
+
+
 def test_what_is_no_file_is_passed_over(store: DiskSnapshots, folder: Path) -> None:
     written(store, folder)
     (folder / "dir.kv").mkdir()

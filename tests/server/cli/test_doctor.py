@@ -94,6 +94,15 @@ def test_a_whole_store_is_whole(store: Store) -> None:
     }
 
 
+@pytest.mark.parametrize("default", [{}, {"default-variant": "acme"}])
+def test_that_prompts_are_logged_is_not_forgotten(store: Store, default: dict[str, str]) -> None:
+    (store.home / "config.json").write_text(json.dumps(default | {"log-prompts": True}))
+    check = storage.settings(store)
+    assert (check.level, check.remedy) == (Level.WARN, "warmline config unset log-prompts")
+    (store.home / "config.json").write_text(json.dumps(default))
+    assert storage.settings(store).level is Level.OK
+
+
 def remove_the_blob(store: Store, kind: str) -> None:
     record = store.get_model("base") if kind == "model" else store.get_adapter("style")
     store.places.blobs.path(record.digest).unlink()

@@ -35,6 +35,36 @@ def port() -> int:
         return int(free.getsockname()[1])
 
 
+def test_an_engine_that_is_reached_otherwise_is_no_missing_one(engine: Run, warmline: Run) -> None:
+    pid = engine("engine", "start", "--json").json["pid"]
+    other = {"WARMLINE_TRANSPORT": "tcp"}
+    for command in ("status", "metrics"):
+        error = warmline("engine", command, "--json", environment=other).json["error"]
+        assert (error["code"], "warmline engine stop" in error["remedy"]) == ("backend.transport", True)
+    rows = {row["check"]: row for row in warmline("doctor", "--json", environment=other).json["checks"]}
+    assert (rows["engine"]["level"], "reached by unix" in rows["engine"]["message"]) == ("warn", True)
+    assert engine("engine", "status", "--json").json["pid"] == pid
+
+
+def test_what_is_no_number_is_logged_and_costs_nobody_the_engine(warmline: Run) -> None:
+    odd = {"WARMLINE_ENGINE_IDLE_SECONDS": "soon", "WARMLINE_METRICS_PORT": "99999"}
+    try:
+        assert warmline("engine", "start", "--json", environment=odd).json["metrics_port"] is None
+        lines = "\n".join(warmline("engine", "logs", "--json").json["lines"])
+        assert "WARMLINE_ENGINE_IDLE_SECONDS is not used: `soon` is no number of 0 to 10000000" in lines
+        assert "WARMLINE_METRICS_PORT is not used: `99999` is no number of 0 to 65535" in lines
+    finally:
+        warmline("engine", "stop")
+
+
+def test_what_stands_in_the_sockets_place_is_named(warmline: Run) -> None:
+    socket_path = Path(warmline("engine", "status", "--json").json["socket"])
+    socket_path.mkdir(parents=True)
+    error = warmline("engine", "start", "--json").json["error"]
+    assert error["code"] == "backend.host_start"
+    assert f"{socket_path}: the engine cannot listen: Is a directory" in error["message"]
+
+
 def test_start_status_and_stop(engine: Run) -> None:
     nothing = engine("engine", "status", "--json")
     assert (nothing.code, nothing.json["running"], nothing.json["pid"]) == (0, False, None)

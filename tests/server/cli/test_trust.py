@@ -67,11 +67,20 @@ def test_another_variant_that_is_broken_is_left_out_and_told(warmline: Run, proj
     assert [entry["name"] for entry in warmline("trust", "list", "--json").json] == ["acme-style"]
 
 
-def test_a_workspace_whose_file_was_changed_is_not_approved(warmline: Run, project: Path) -> None:
+@pytest.mark.parametrize("stated", ["in the variant", "in its record"])
+def test_a_workspace_whose_file_was_changed_is_not_approved(warmline: Run, project: Path, stated: str) -> None:
     adapter = project / "adapters" / "acme-style" / "adapter.gguf"
+    if stated == "in its record":
+        variant = project / ".warmline" / "variants" / "acme.json"
+        content = json.loads(variant.read_text())
+        del content["adapters"][0]["digest"]
+        variant.write_text(json.dumps(content))
     adapter.write_bytes(adapter.read_bytes() + b"\0")
     error = warmline("trust", "add", "--workspace", "--json", cwd=project).json["error"]
-    assert (error["code"], error["field"]) == ("artifact.digest", "adapters[0].digest")
+    # The field is one that is there.
+    field = {"in the variant": "adapters[0].digest", "in its record": "adapters[0].path"}[stated]
+    assert (error["code"], error["field"]) == ("artifact.digest", field)
+    assert ("record" in error["remedy"]) == (stated == "in its record")
     assert approved(warmline) == []
 
 

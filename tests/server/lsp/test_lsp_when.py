@@ -82,6 +82,22 @@ async def test_typing_a_suggestion_along_makes_nobody_wait_for_the_next(
     assert rhythm.wait(now, 0.3) == 0.0
 
 
+@pytest.mark.parametrize("outcome", [Outcome.SUPERSEDED, Outcome.CANCELLED, Outcome.STOP])
+async def test_an_answer_that_the_engine_gave_up_is_no_quick_one(
+    room: Make, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = room("z", outcome=outcome)
+    person = Typist(one, "x = ")
+    fast_typist_slow_model(one)
+    now = 0.9
+    monkeypatch.setattr(suggesting.time, "monotonic", lambda: now)
+    for key in "abcdefghi":
+        now += 0.1
+        person.type(key)
+        await person.ghost()  # at once
+    assert (one.session.suggesting.rhythm.wait(now, 0.3) > 0) == (outcome is not Outcome.STOP)
+
+
 async def test_who_asks_is_answered_at_once(room: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     one = room("z")
     person = Typist(one, "x = ")

@@ -141,6 +141,13 @@ function M.ask(question)
   end, bufnr)
 end
 
+--- The buffer that is meant where somebody speaks of this one: in the chat, the one that the conversation is about.
+---@param bufnr integer
+---@return integer
+function M.subject(bufnr)
+  return pane.holds(bufnr) and source and vim.api.nvim_buf_is_valid(source) and source or bufnr
+end
+
 --- Ask the person for the next message.
 function M.prompt()
   vim.ui.input({ prompt = 'Warmline: ' }, function(message)

@@ -96,6 +96,10 @@ function M.rows(report)
   return rows
 end
 
+local function most_columns()
+  return math.max(vim.o.columns - 4, 20)
+end
+
 --- What there is to say of a buffer, whatever state the server is in.
 ---@param bufnr integer
 ---@return string[] lines
@@ -125,15 +129,40 @@ function M.lines(bufnr)
   end, rows)
 end
 
+--- What is said may change while it is read: soon after a file was opened its model is still being loaded.
+local function follow(bufnr, float, window)
+  vim.api.nvim_create_autocmd('User', {
+    group = vim.api.nvim_create_augroup('warmline.hover', {}),
+    pattern = 'WarmlineStatus',
+    callback = function()
+      if not vim.api.nvim_win_is_valid(window) or not vim.api.nvim_buf_is_valid(bufnr) then
+        return true -- which removes this
+      end
+      local lines = M.lines(bufnr)
+      local widths = vim.tbl_map(vim.fn.strdisplaywidth, lines)
+      vim.bo[float].modifiable = true
+      vim.api.nvim_buf_set_lines(float, 0, -1, false, lines)
+      vim.bo[float].modifiable = false
+      vim.api.nvim_win_set_config(window, { width = math.min(math.max(unpack(widths)), most_columns()) })
+      local height = vim.api.nvim_win_text_height(window, {}).all
+      vim.api.nvim_win_set_config(window, { height = math.min(height, math.max(vim.o.lines - 4, 1)) })
+    end,
+  })
+end
+
 --- Show it beside the cursor; a second time goes into the float.
 function M.open()
-  local lines = M.lines(vim.api.nvim_get_current_buf())
-  vim.lsp.util.open_floating_preview(lines, 'plaintext', {
+  local bufnr = require('warmline.chat').subject(vim.api.nvim_get_current_buf())
+  local shown = vim.fn.win_getid()
+  local float, window = vim.lsp.util.open_floating_preview(M.lines(bufnr), 'plaintext', {
     border = 'rounded',
     title = ' Warmline ',
     focus_id = 'warmline',
-    max_width = math.max(vim.o.columns - 4, 20),
+    max_width = most_columns(),
   })
+  if vim.fn.win_getid() == shown then -- else it was there
+    follow(bufnr, float, window)
+  end
 end
 
 return M

@@ -67,6 +67,12 @@ local function split()
   })
 end
 
+---@param bufnr integer
+---@return boolean
+function M.holds(bufnr)
+  return bufnr == buffer
+end
+
 --- Show the transcript; the window that is there is used.
 ---@param chat table what its keys do
 function M.open(chat)

@@ -19,11 +19,18 @@ def host(home: Path) -> Check:
         paths = host_paths(home)
     except WarmlineError as error:
         return fail("engine", f"{error.file}: {error.message}" if error.file else error.message, error.remedy)
-    if not paths.socket.exists():
-        message = f"version {__version__} is not running; the first request starts it"
-        return ok("engine", message, running=False)
-    from warmline.host.process import info
+    none = ok("engine", f"version {__version__} is not running; the first request starts it", running=False)
+    if not paths.socket.exists() and not paths.otherwise.socket.exists():
+        return none
+    from warmline.host.process import check_transport, info
     from warmline.host.wire import protocol
+
+    try:
+        check_transport(paths)
+    except WarmlineError as error:
+        return warn("engine", f"{error.file}: {error.message}", error.remedy, running=True)
+    if not paths.socket.exists():
+        return none
 
     running = asyncio.run(info(paths))
     if running is not None and running.protocol != protocol():

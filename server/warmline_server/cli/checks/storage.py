@@ -114,17 +114,21 @@ def blobs(store: Store) -> Check:
 
 
 def settings(store: Store) -> Check:
-    """Settings can be read, and the default variant is there."""
+    """Settings can be read, the default variant is there, and nobody forgot that prompts are logged."""
     try:
-        load_settings(store.home)
+        logged = load_settings(store.home).log_prompts
         name = default_variant(store.home)
-        if name is None:
-            how = "warmline config set default-variant NAME"
-            return ok("settings", f"no default variant; only workspaces select one ({how})")
-        store.find(name)
+        if name is not None:
+            store.find(name)
     except WarmlineError as error:
         remedy = error.remedy if error.code != "variant.unknown" else UNSET_DEFAULT
         return fail("settings", error.message, remedy, file=error.file, code=error.code)
+    if logged:
+        message = "what you write is in the engine's log: the setting `log-prompts` is on"
+        return warn("settings", message, "warmline config unset log-prompts", default_variant=name, log_prompts=True)
+    if name is None:
+        how = "warmline config set default-variant NAME"
+        return ok("settings", f"no default variant; only workspaces select one ({how})")
     return ok("settings", f"default variant `{name}`", default_variant=name)
 
 
