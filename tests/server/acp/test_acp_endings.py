@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -244,15 +246,22 @@ async def test_a_session_that_had_to_make_room_is_kept_again_when_it_goes_on(
     assert await asked(wire, first, room) == ["first", "again"]
 
 
-async def test_what_another_window_said_is_there_when_the_session_is_loaded_again(
-    start: Any, room: Room, schema: Any
-) -> None:
+@asynccontextmanager
+async def two_windows(start: Any, room: Room, schema: Any) -> AsyncIterator[tuple[Wire, Wire, str]]:
+    """Give two agents and their session, in which one thing was said, and which both have loaded."""
     first, _ = await start(answer("one"))
     session = await first.new(room.root)
     await first.prompt(session, "Begin.")
     async with wired(PlannedEngine(answer("two")), room.home, schema) as second:
         await second.hello()
         await asked(second, session, room)
+        yield first, second, session
+
+
+async def test_what_another_window_said_is_there_when_the_session_is_loaded_again(
+    start: Any, room: Room, schema: Any
+) -> None:
+    async with two_windows(start, room, schema) as (first, second, session):
         await second.ask("session/set_mode", {"sessionId": session, "modeId": "edit"})  # which says nothing
         await first.prompt(session, "In window A.")
         assert await asked(second, session, room) == ["Begin.", "In window A."]
@@ -263,12 +272,7 @@ async def test_what_another_window_said_is_there_when_the_session_is_loaded_agai
 
 
 async def test_a_session_that_is_kept_apart_is_loaded_again_as_it_is(start: Any, room: Room, schema: Any) -> None:
-    first, _ = await start(answer("one"))
-    session = await first.new(room.root)
-    await first.prompt(session, "Begin.")
-    async with wired(PlannedEngine(answer("two")), room.home, schema) as second:
-        await second.hello()
-        await asked(second, session, room)
+    async with two_windows(start, room, schema) as (first, second, session):
         await first.prompt(session, "In window A.")
         await second.prompt(session, "In window B.")
         found = {each["sessionId"] for each in (await second.ask("session/list", {}))["sessions"]}
@@ -282,12 +286,7 @@ async def test_a_session_that_is_kept_apart_is_loaded_again_as_it_is(start: Any,
 async def test_a_session_that_is_kept_apart_is_deleted_and_the_others_is_not(
     start: Any, room: Room, schema: Any
 ) -> None:
-    first, _ = await start(answer("one"))
-    session = await first.new(room.root)
-    await first.prompt(session, "Begin.")
-    async with wired(PlannedEngine(answer("two")), room.home, schema) as second:
-        await second.hello()
-        await asked(second, session, room)
+    async with two_windows(start, room, schema) as (first, second, session):
         await first.prompt(session, "In window A.")
         await second.prompt(session, "Private, in window B.")
         await second.ask("session/delete", {"sessionId": session})
