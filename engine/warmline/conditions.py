@@ -39,6 +39,7 @@ CONDITIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "backend.protocol": "The engine told something that no client expects.",
         "backend.runtime_folder": "There is no private folder for the engine's socket.",
         "backend.schema": "The JSON schema cannot be turned into a grammar.",
+        "backend.silent": "An engine runs and does not answer: it is stopped, hangs, or the machine is very busy.",
         "backend.transport": "`WARMLINE_TRANSPORT` is neither `unix` nor `tcp`, or not that of the engine that runs.",
         "backend.unavailable": "The backend that the variant names cannot run here.",
         "backend.unsupported": "The backend or the variant cannot do what is asked.",

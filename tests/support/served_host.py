@@ -184,6 +184,7 @@ class Served:
 
 
 read_tell = decoder(Tell)
+NONCE = b"n" * 32
 
 
 class Raw:
@@ -199,8 +200,16 @@ class Raw:
             return cls(*await asyncio.open_unix_connection(str(served.paths.stream)))
         ports = Ports.model_validate_json(served.paths.socket.read_bytes())
         one = cls(*await asyncio.open_connection(LOOPBACK, ports.stream))
-        one.say(ports.token.encode())
+        await one.prove(ports)
         return one
+
+    async def prove(self, ports: Ports) -> None:
+        """Stand the challenge of a host on ports."""
+        self.writer.write(NONCE)
+        answer = await self.reader.readexactly(64)
+        nonces = NONCE + answer[:32]
+        assert answer[32:] == ports.proof(b"host", nonces)
+        self.writer.write(ports.proof(b"client", nonces))
 
     def say(self, *messages: bytes) -> None:
         self.writer.write(b"".join(map(framed, messages)))

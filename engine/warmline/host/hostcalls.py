@@ -68,6 +68,7 @@ class HostCall(asyncio.Protocol):
         self._telling = threading.Lock()
         self._untold: deque[tuple[_Answer, Sequence[Event]]] = deque()
         self._hanging_up = False
+        self._connected = False
         self._closing = False
         self._over = asyncio.Event()
 
@@ -76,7 +77,7 @@ class HostCall(asyncio.Protocol):
         if not self._hanging_up and self._running:
             self._loop.call_later(seconds, self._give_up)
         self._hanging_up = True
-        if not self._running and not self._closing:
+        if self._connected and not self._running and not self._closing:
             self._tell_error(0, stopping())  # whoever still waits then has not been read, let alone begun
             self._close()
 
@@ -131,8 +132,11 @@ class HostCall(asyncio.Protocol):
         connection = transport.get_extra_info("socket")
         self._outlet = Outlet(self._loop, connection.dup(), self._transport.abort)
         self._open_calls.add(self)
+        self._connected = True
+        if self._hanging_up:
+            self.hang_up()
         if connection.family != getattr(socket, "AF_UNIX", None):
-            return  # it has shown the token (`ways`)
+            return  # it has proven that it read the host's file (`ways`)
         if peer_user(connection) not in (None, os.getuid()):
             _log.warning("a connection of another user was refused")
             self._transport.abort()

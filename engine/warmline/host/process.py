@@ -7,13 +7,12 @@ import contextlib
 import gc
 import json
 import logging
-import math
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -34,6 +33,7 @@ from .wire import Empty, HostInfo, State, StatusRequest, StopRequest, protocol
 _ALLOCATOR: Final = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
 START_SECONDS: Final = 30.0
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 _POLL_SECONDS: Final = 0.02
 
 
@@ -70,7 +70,7 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
     running = await _ours(paths, 2.0)
     if running is not None:
         return running
-    check_transport(paths)
+    await check_transport(paths)
     lock = FileLock(paths.spawn_lock, timeout=0)
     process: subprocess.Popen[bytes] | None = None
     try:
@@ -91,9 +91,18 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
                     break
                 process = None
                 lock.release()
+                await check_transport(paths)
             await asyncio.sleep(_POLL_SECONDS)
+    except OSError as error:  # of the runtime folder, or of the log's
+        raise BackendError(
+            f"the engine host cannot be started: {error.strerror or type(error).__name__}",
+            code="backend.host_start",
+            file=str(error.filename or paths.folder),
+            remedy="Remove what stands there, and see to it that the folder is yours to write",
+        ) from error
     finally:
         lock.release()
+    await check_answers(paths)
     raise BackendError(
         f"the engine host does not start: {_last_line(paths.log)}",
         code="backend.host_start",
@@ -102,16 +111,27 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
     )
 
 
-def check_transport(paths: HostPaths) -> None:
+async def check_transport(paths: HostPaths) -> None:
     """Raise BackendError ``backend.transport`` when the host that runs is reached the other way."""
     other = paths.otherwise
-    if other.socket.exists() and not paths.socket.exists() and is_running(paths):
+    if other.socket.exists() and await info(other, 0.5) is not None:
         raise BackendError(
             f"an engine runs that is reached by {'tcp' if other.tcp else 'unix'}, not by "
             f"{'tcp' if paths.tcp else 'unix'}",
             code="backend.transport",
             file=str(other.socket),
             remedy="Set WARMLINE_TRANSPORT alike for all programs, or end that engine: warmline engine stop",
+        )
+
+
+async def check_answers(paths: HostPaths) -> None:
+    """For who got no answer: raise BackendError ``backend.silent`` when a host has started, and answers nobody."""
+    if paths.pid.exists() and is_running(paths) and await info(paths) is None:
+        raise BackendError(
+            f"an engine runs, and does not answer: process {_pid_in(paths) or 'unknown'}",
+            code="backend.silent",
+            file=str(paths.log),
+            remedy="End it, and the next request starts another: warmline engine stop",
         )
 
 
@@ -159,9 +179,8 @@ def stop(paths: HostPaths, seconds: float = 10.0) -> bool:
     # The lease tells a living host from a stale pid that may be somebody else's by now.
     if not is_running(paths):
         return False
-    try:
-        pid = int(paths.pid.read_text())
-    except (OSError, ValueError):
+    pid = _pid_in(paths)
+    if pid is None:
         found = _at_once(info(paths))  # somebody has taken the file away
         if found is None:
             return False
@@ -176,8 +195,15 @@ def stop(paths: HostPaths, seconds: float = 10.0) -> bool:
     return True
 
 
+def _pid_in(paths: HostPaths) -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        pid = int(paths.pid.read_text())
+        return pid if pid > 1 else None  # other numbers mean more than one process
+    return None
+
+
 def _ask_to_leave(paths: HostPaths, pid: int) -> None:
-    if not paths.tcp:
+    if sys.platform != "win32":
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
         return
@@ -239,17 +265,17 @@ def _last_line(path: Path) -> str:
     return (last["message"] if last is not None else lines[-1])[:300]
 
 
-def _number(variable: str, default: float, most: int) -> float:
+def _number(variable: str, read: Callable[[str], N], default: N, most: int) -> N:
     """Return what the environment asks for; what is no number costs nobody the engine."""
     asked = os.environ.get(variable)
     if not asked:
         return default
     try:
-        number = float(asked)
+        number = read(asked)
+        if 0 <= number <= most:
+            return number
     except ValueError:
-        number = math.nan
-    if 0 <= number <= most:
-        return number
+        pass
     logging.getLogger(__name__).warning("%s is not used: `%s` is no number of 0 to %d", variable, asked[:80], most)
     return default
 
@@ -266,8 +292,8 @@ def main(home: str) -> int:
     paths = host_paths(Path(home))
     log_to(paths.log)
     settings = usable_settings(paths.home)
-    idle = _number("WARMLINE_ENGINE_IDLE_SECONDS", settings.engine_idle_seconds, most=10**7)
-    port = int(_number(_METRICS_PORT, settings.metrics_port, most=65535))
+    idle = _number("WARMLINE_ENGINE_IDLE_SECONDS", float, float(settings.engine_idle_seconds), most=10**7)
+    port = _number(_METRICS_PORT, int, settings.metrics_port, most=65535)
 
     async def serve() -> None:
         engine = LocalEngine(paths.home, host=True)
@@ -282,5 +308,8 @@ def main(home: str) -> int:
     except BackendError as error:
         log.error("%s", error)
         return _LEASE_HELD if error.code == "backend.host_running" else 1
+    except OSError as error:  # of the runtime folder
+        log.error("%s: %s", error.filename or paths.folder, error.strerror or type(error).__name__)
+        return 1
     log.info("stopped")
     return 0

@@ -46,6 +46,8 @@ _WINDOW_SECONDS: Final = 60.0
 _FIRST_WAIT: Final = 0.5
 _LONGEST_WAIT: Final = 20.0
 _RECONNECT_SECONDS: Final = 0.25
+# When a request is tried again that no host has begun, since each was about to leave.
+_AGAIN_AFTER_SECONDS: Final = (0.0, 0.25, 1.0, None)
 _CLOSE_SECONDS: Final = 5.0
 
 M = TypeVar("M", bound=Message)
@@ -162,10 +164,11 @@ class RemoteEngine:
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def _events(self, request: CompletionRequest | ChatRequest) -> AsyncGenerator[Event, None]:
-        begun = again = False
-        while True:
-            host = self._host or await self._found()
+        begun = False
+        for wait in _AGAIN_AFTER_SECONDS:
+            host = None
             try:
+                host = self._host or await self._found()
                 call = host.call or await self._called(host)
                 async with contextlib.aclosing(call.events(request)) as events:
                     async for event in events:
@@ -175,11 +178,12 @@ class RemoteEngine:
             except CallEnded:
                 raise _crashed() from None
             except BackendError as error:
-                if error.code != "backend.stopping" or begun or again:
+                if error.code != "backend.stopping" or begun or wait is None:
                     raise
-            # The host was about to leave and has begun nothing: the next one takes it.
-            again = True
-            self._let_go(host)
+            # The host was about to leave and has begun nothing: the next one takes it, once that one is gone.
+            if host is not None:
+                self._let_go(host)
+            await asyncio.sleep(wait)
 
     async def _called(self, host: _Host) -> ClientCall:
         """Return the host's stream of generations, connected by whoever asks first."""

@@ -22,7 +22,7 @@ from ..errors import BackendError, WarmlineError
 from .hostcalls import HostCall
 from .local import LocalEngine
 from .paths import HostPaths
-from .rpc import CHANNEL_OPTIONS, MAX_MESSAGE, SERVICE, decoder, encode, error_details
+from .rpc import MAX_MESSAGE, SERVICE, decoder, encode, error_details
 from .ways import Door
 from .wire import (
     CompletionRequest,
@@ -41,6 +41,8 @@ from .wire import (
 )
 
 IDLE_SECONDS: Final = 15 * 60.0
+# Whoever asks whether a host runs has the lease for a moment.
+_LEASE_SECONDS: Final = 0.2
 _GRACE_SECONDS: Final = 2.0
 _TICK_SECONDS: Final = 0.5
 _SAVE_AFTER_SECONDS: Final = 20.0
@@ -83,6 +85,7 @@ class EngineHost:
         self._active_at = 0.0
         self._stop = asyncio.Event()
         self._calls: set[HostCall] = set()
+        self._leaving = False
         self._leased: tuple[int, int] | None = None
 
     async def run(self) -> None:
@@ -93,9 +96,9 @@ class EngineHost:
         BackendError
             ``backend.host_running``: another host holds the lease. ``backend.listen``: no socket or port can be had.
         """
-        lease = FileLock(self._paths.lease, timeout=0)
+        lease = FileLock(self._paths.lease, timeout=_LEASE_SECONDS)
         try:
-            lease.acquire()
+            lease.acquire(poll_interval=_LEASE_SECONDS / 20)
         except Timeout:
             raise BackendError(
                 "an engine host of this version runs already",
@@ -112,7 +115,7 @@ class EngineHost:
                 loop.add_signal_handler(number, self._stop.set)
         self._idle_since = self._active_at = loop.time()
         door = Door(self._paths)
-        server = grpc.aio.server(options=CHANNEL_OPTIONS, interceptors=door.interceptors)
+        server = grpc.aio.server(options=door.options)
         server.add_generic_rpc_handlers((self._handlers(),))
         try:
             try:
@@ -129,6 +132,7 @@ class EngineHost:
                 await self._until_stopped(door)
         finally:
             door.shut()
+            self._leaving = True  # who had connected, and not yet proven who it is, comes after this
             for call in list(self._calls):
                 call.hang_up(_GRACE_SECONDS / 2)
             await asyncio.gather(server.stop(_GRACE_SECONDS), *(call.over() for call in self._calls))
@@ -211,7 +215,10 @@ class EngineHost:
     # -- methods -------------------------------------------------------------------------------------------------
 
     def _call(self) -> HostCall:
-        return HostCall(self._engine, self._engine.soon, self._calls, self._begun, self._ended)
+        call = HostCall(self._engine, self._engine.soon, self._calls, self._begun, self._ended)
+        if self._leaving:
+            call.hang_up()
+        return call
 
     def _handlers(self) -> grpc.GenericRpcHandler:
         methods = {

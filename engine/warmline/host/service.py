@@ -260,7 +260,7 @@ class EngineService:
             self._fail(error, failed, client)
         except Exception as cause:  # the engine's thread must outlive any fault of one request
             fault = BackendError(
-                f"internal error while running `{variant.name}`: {type(cause).__name__}: {cause}",
+                f"internal error while running `{variant.name}`: {type(cause).__name__}",
                 code="backend.internal",
                 file=variant.file,
                 remedy="Report this with the log; other requests go on",

@@ -1,10 +1,10 @@
-"""The ways to a host: two Unix sockets, or two ports on 127.0.0.1 and a token.
+"""The ways to a host: two Unix sockets, or two ports on 127.0.0.1 and a secret.
 
 Ports are for systems where asyncio has no Unix sockets (Windows) and for runtime folders that cannot hold any:
-WARMLINE_TRANSPORT=tcp asks for them. Every user of a machine can connect to a port. So the host writes its ports, with
-a token that is new at each start, into a file that nobody else can read (`HostPaths.socket`), and answers nobody who
-does not show the token first. A port that a dead host has left may be anybody's by now: nothing is sent to one whose
-host does not hold its lease.
+WARMLINE_TRANSPORT=tcp asks for them. Every user of a machine can connect to a port, and listen on one that a host has
+left. So the host writes its ports, with secrets that are new at each start, into a file that nobody else can read
+(`HostPaths.socket`), and both sides prove that they have read it before either says anything: on gRPC's port by TLS,
+where both show the file's one certificate, on the stream's port by a challenge each way.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -25,18 +27,21 @@ import grpc
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from .frames import framed
+from ..digests import open_regular
+from ..errors import WarmlineError
 from .paths import HostPaths
 from .rpc import CHANNEL_OPTIONS, method_path
 
 LOOPBACK: Final = "127.0.0.1"
-_TOKEN_BYTES: Final = 32
-_SHOWN_AS: Final = "warmline-token"
-# Who connects to a port and shows no token within this time is hung up on.
-_SHOW_SECONDS: Final = 5.0
+# Who is not who it is taken for has so long to prove it.
+_PROOF_SECONDS: Final = 5.0
+_NONCE_BYTES: Final = 32
+_PROOF_BYTES: Final = 32  # of SHA-256
 _LONGEST_FILE: Final = 4096
+_NAME: Final = "warmline"  # in the certificate; whoever checks it knows no other host by that name
+_CLIENTS_OPTIONS: Final = (*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", _NAME))
+_HOSTS_OPTIONS: Final = (*CHANNEL_OPTIONS, ("grpc.server_handshake_timeout_ms", int(_PROOF_SECONDS * 1000)))
 
-Metadata = tuple[tuple[str, str], ...]
 P = TypeVar("P", bound=asyncio.Protocol)
 
 
@@ -47,12 +52,13 @@ class Ports(BaseModel):
 
     grpc: int = Field(ge=1, le=65535)
     stream: int = Field(ge=1, le=65535)
-    token: str = Field(pattern=rf"^[0-9a-f]{{{2 * _TOKEN_BYTES}}}$")
+    secret: str = Field(pattern=rf"^[0-9a-f]{{{2 * _NONCE_BYTES}}}$")
+    certificate: str = Field(pattern=r"^-----BEGIN CERTIFICATE-----\n", max_length=1500)
+    key: str = Field(pattern=r"^-----BEGIN PRIVATE KEY-----\n", max_length=1500)
 
-    @property
-    def greeting(self) -> bytes:
-        """What a client sends first on the stream's port."""
-        return framed(self.token.encode())
+    def proof(self, whose: bytes, nonces: bytes) -> bytes:
+        """Return what only a reader of this file answers to both sides' nonces; `whose` is ``host`` or ``client``."""
+        return hmac.digest(bytes.fromhex(self.secret), whose + nonces, "sha256")
 
 
 # -- the client's side -----------------------------------------------------------------------------------------------
@@ -60,20 +66,19 @@ class Ports(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A gRPC channel to a host, and what each call shows there."""
+    """A gRPC channel to a host."""
 
     channel: grpc.aio.Channel
-    metadata: Metadata | None = None
 
     def one_answer(self, method: str, message: bytes, seconds: float | None = None) -> Any:
         """Call a method that answers once; bytes in, bytes out."""
         call: Any = self.channel.unary_unary(method_path(method))
-        return call(message, timeout=seconds, metadata=self.metadata)
+        return call(message, timeout=seconds)
 
     def many_answers(self, method: str, message: bytes) -> Any:
         """Call a method that streams its answers; bytes in, bytes out."""
         call: Any = self.channel.unary_stream(method_path(method))
-        return call(message, metadata=self.metadata)
+        return call(message)
 
     async def close(self, seconds: float = 0.0) -> None:
         """Close the channel; calls that run may end by themselves for so long."""
@@ -89,13 +94,19 @@ class Way:
 def way_to(paths: HostPaths) -> Way | None:
     """Return a way to the host of `paths`, to be closed; None where none is to be found. Nothing is sent yet."""
     if not paths.tcp:
-        return _channel(paths.address) if paths.socket.exists() else None
+        if not paths.socket.exists():
+            return None
+        return Way(grpc.aio.insecure_channel(paths.address, options=CHANNEL_OPTIONS))
     ports = _ports_of(paths)
-    return None if ports is None else _channel(f"{LOOPBACK}:{ports.grpc}", ((_SHOWN_AS, ports.token),))
+    if ports is None:
+        return None
+    shown = ports.certificate.encode()
+    proving = grpc.ssl_channel_credentials(shown, ports.key.encode(), shown)
+    return Way(grpc.aio.secure_channel(f"{LOOPBACK}:{ports.grpc}", proving, options=_CLIENTS_OPTIONS))
 
 
 async def connected(paths: HostPaths, make: Callable[[], P]) -> P:
-    """Connect to the host's streams of generations; raises OSError where nobody listens."""
+    """Connect to the host's streams of generations; raises OSError where nobody listens, or not the host."""
     loop = asyncio.get_running_loop()
     if not paths.tcp:
         _, call = await loop.create_unix_connection(make, str(paths.stream))
@@ -103,31 +114,46 @@ async def connected(paths: HostPaths, make: Callable[[], P]) -> P:
     ports = _ports_of(paths)
     if ports is None:
         raise ConnectionRefusedError("no host holds the lease")
-    transport, call = await loop.create_connection(make, LOOPBACK, ports.stream)
-    transport.write(ports.greeting)
-    return call
+    proven: asyncio.Future[P] = loop.create_future()
+    transport, _ = await loop.create_connection(lambda: _Proving(ports, make, proven), LOOPBACK, ports.stream)
+    try:
+        return await asyncio.wait_for(proven, _PROOF_SECONDS)
+    except BaseException:
+        transport.abort()
+        raise
 
 
 def is_running(paths: HostPaths) -> bool:
     """Tell whether a host holds the lease."""
-    lease = FileLock(paths.lease, timeout=0)
-    with contextlib.suppress(Timeout):
-        lease.acquire()
-        lease.release()
+    if sys.platform == "win32":
+        lease = FileLock(paths.lease, timeout=0)
+        with contextlib.suppress(Timeout):
+            lease.acquire()
+            lease.release()
+            return False
+        return True
+    import fcntl
+
+    # Shared: of two who ask at once neither takes the other for a host.
+    try:
+        lease = os.open(paths.lease, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
         return False
-    return True
-
-
-def _channel(address: str, metadata: Metadata | None = None) -> Way:
-    return Way(grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS), metadata)
+    try:
+        fcntl.flock(lease, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lease)
+    return False
 
 
 def _ports_of(paths: HostPaths) -> Ports | None:
     try:
-        with open(paths.socket, "rb") as file:
-            status = os.fstat(file.fileno())
-            data = file.read(_LONGEST_FILE)
-    except OSError:
+        with open_regular(paths.socket) as fd:
+            status = os.fstat(fd)
+            data = os.read(fd, _LONGEST_FILE)
+    except (WarmlineError, OSError):
         return None
     if sys.platform != "win32" and (status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077):
         return None  # not what a host writes
@@ -138,6 +164,50 @@ def _ports_of(paths: HostPaths) -> Ports | None:
     return ports if is_running(paths) else None
 
 
+class _Proving(asyncio.Protocol):
+    """A client's side of the challenge on the stream's port; then the connection is that of what `make` makes."""
+
+    def __init__(self, ports: Ports, make: Callable[[], P], proven: asyncio.Future[P]) -> None:
+        self._ports = ports
+        self._make = make
+        self._proven = proven
+        self._nonce = secrets.token_bytes(_NONCE_BYTES)
+        self._read = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.write(self._nonce)
+
+    def data_received(self, data: bytes) -> None:
+        self._read += data
+        if len(self._read) < _NONCE_BYTES + _PROOF_BYTES or self._proven.done():
+            return
+        nonces = self._nonce + self._read[:_NONCE_BYTES]
+        shown, rest = _split(self._read[_NONCE_BYTES:], _PROOF_BYTES)
+        if not hmac.compare_digest(shown, self._ports.proof(b"host", nonces)):
+            self._transport.abort()
+            return
+        self._transport.write(self._ports.proof(b"client", nonces))
+        self._proven.set_result(_handed_over(self._transport, self._make, rest))
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        if not self._proven.done():
+            self._proven.set_exception(ConnectionRefusedError("who listens there is no engine of this store"))
+
+
+def _split(data: bytes, length: int) -> tuple[bytes, bytes]:
+    return data[:length], data[length:]
+
+
+def _handed_over(transport: asyncio.Transport, make: Callable[[], P], rest: bytes) -> P:
+    call = make()
+    transport.set_protocol(call)
+    call.connection_made(transport)
+    if rest:
+        call.data_received(rest)
+    return call
+
+
 # -- the host's side -------------------------------------------------------------------------------------------------
 
 
@@ -146,13 +216,12 @@ class Door:
 
     def __init__(self, paths: HostPaths) -> None:
         self._paths = paths
-        self._token = secrets.token_hex(_TOKEN_BYTES) if paths.tcp else ""
         self._listener: asyncio.Server | None = None
 
     @property
-    def interceptors(self) -> list[grpc.aio.ServerInterceptor]:
-        """What the gRPC server has to ask before it answers."""
-        return [_Admission(self._token)] if self._token else []
+    def options(self) -> tuple[tuple[str, int], ...]:
+        """What the gRPC server is to be made with."""
+        return _HOSTS_OPTIONS
 
     async def open(self, server: grpc.aio.Server, make: Callable[[], asyncio.Protocol]) -> None:
         """Listen, start the gRPC server, and be found; raises OSError where nothing can be listened on."""
@@ -161,7 +230,7 @@ class Door:
                 path.unlink()  # of a host that was killed; the lease says that none lives
         previous = os.umask(0o177)
         try:
-            if self._token:
+            if self._paths.tcp:
                 await self._open_ports(server, make)
             else:
                 loop = asyncio.get_running_loop()
@@ -180,20 +249,25 @@ class Door:
             path.chmod(0o600)
 
     async def _open_ports(self, server: grpc.aio.Server, make: Callable[[], asyncio.Protocol]) -> None:
-        greeting = framed(self._token.encode())
+        certificate, key = _new_certificate()
+        shown = certificate.encode()
+        proving = grpc.ssl_server_credentials([(key.encode(), shown)], shown, require_client_auth=True)
+        port = server.add_secure_port(f"{LOOPBACK}:0", proving)
+        secret = secrets.token_hex(_NONCE_BYTES)
+        ports = partial(Ports, grpc=port, secret=secret, certificate=certificate, key=key)
+        proof = ports(stream=port).proof
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(lambda: _Admitting(greeting, make), LOOPBACK, 0)
-        port = server.add_insecure_port(f"{LOOPBACK}:0")
+        self._listener = await loop.create_server(lambda: _Admitting(proof, make), LOOPBACK, 0)
         await server.start()
-        ports = Ports(grpc=port, stream=self._listener.sockets[0].getsockname()[1], token=self._token)
+        found = ports(stream=self._listener.sockets[0].getsockname()[1])
         # Whole or not at all: a client may look for it now.
         beside = self._paths.socket.with_suffix(".new")
-        beside.write_text(ports.model_dump_json(), "utf-8")
+        beside.write_text(found.model_dump_json(), "utf-8")
         beside.replace(self._paths.socket)
 
     @property
     def _files(self) -> tuple[Path, ...]:
-        return (self._paths.socket,) if self._token else (self._paths.stream, self._paths.socket)
+        return (self._paths.socket,) if self._paths.tcp else (self._paths.stream, self._paths.socket)
 
     @property
     def stands(self) -> bool:
@@ -213,52 +287,57 @@ class Door:
 
 
 class _Admitting(asyncio.Protocol):
-    """Reads a greeting off a new connection, and gives the connection to what `make` makes; hangs up on any other."""
+    """The host's side of the challenge; hangs up on who does not stand it."""
 
-    def __init__(self, greeting: bytes, make: Callable[[], asyncio.Protocol]) -> None:
-        self._greeting = greeting
+    def __init__(self, proof: Callable[[bytes, bytes], bytes], make: Callable[[], asyncio.Protocol]) -> None:
+        self._proof = proof
         self._make = make
+        self._nonces = b""
         self._read = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._timer = asyncio.get_running_loop().call_later(_SHOW_SECONDS, transport.close)
+        self._timer = asyncio.get_running_loop().call_later(_PROOF_SECONDS, transport.close)
 
     def data_received(self, data: bytes) -> None:
         self._read += data
-        shown = self._read[: len(self._greeting)]
-        if len(shown) < len(self._greeting):
+        if not self._nonces and len(self._read) >= _NONCE_BYTES:
+            theirs, self._read = _split(self._read, _NONCE_BYTES)
+            ours = secrets.token_bytes(_NONCE_BYTES)
+            self._nonces = theirs + ours
+            self._transport.write(ours + self._proof(b"host", self._nonces))
+        if not self._nonces or len(self._read) < _PROOF_BYTES:
             return
         self._timer.cancel()
-        if not hmac.compare_digest(shown, self._greeting):
+        shown, rest = _split(self._read, _PROOF_BYTES)
+        if hmac.compare_digest(shown, self._proof(b"client", self._nonces)):
+            _handed_over(self._transport, self._make, rest)
+        else:
             self._transport.abort()
-            return
-        call = self._make()
-        self._transport.set_protocol(call)
-        call.connection_made(self._transport)
-        if rest := self._read[len(shown) :]:
-            call.data_received(rest)
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._timer.cancel()
 
 
-class _Admission(grpc.aio.ServerInterceptor):
-    """Answers no call that does not show the token."""
+def _new_certificate() -> tuple[str, str]:
+    """Return a certificate and its private key, as PEM. Who has the key may answer to it and ask with it."""
+    from cryptography import x509  # hosts on ports alone need it
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
 
-    def __init__(self, token: str) -> None:
-        self._token = token.encode()
-        self._refusal: Any = grpc.unary_unary_rpc_method_handler(_refuse)
-
-    async def intercept_service(
-        self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
-    ) -> Any:
-        shown = [value for key, value in details.invocation_metadata or () if key == _SHOWN_AS]
-        if len(shown) == 1 and hmac.compare_digest(str(shown[0]).encode(), self._token):
-            return await continuation(details)
-        return self._refusal
-
-
-async def _refuse(_request: bytes, context: Any) -> bytes:
-    await context.abort(grpc.StatusCode.UNAUTHENTICATED, "this engine belongs to somebody else")
-    raise AssertionError("abort raises")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, _NAME)])
+    builder = x509.CertificateBuilder(
+        issuer_name=name,
+        subject_name=name,
+        public_key=key.public_key(),
+        serial_number=x509.random_serial_number(),
+        # It ends with its host, so whether a machine's clock is right is not to matter.
+        not_valid_before=datetime(2000, 1, 1, tzinfo=UTC),
+        not_valid_after=datetime(2100, 1, 1, tzinfo=UTC),
+    )
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(_NAME)]), critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return builder.sign(key, hashes.SHA256()).public_bytes(pem).decode(), private.decode()

@@ -182,9 +182,12 @@ class DiskSnapshots:
     def _reject(self, path: Path, error: Exception) -> str:
         why = str(error) if isinstance(error, _RejectedError) else "unreadable"
         self.rejected[why] = self.rejected.get(why, 0) + 1
-        _log.warning("the snapshot %s is removed: %s", path.name, why)
-        with contextlib.suppress(OSError):
+        try:
             path.unlink()
+        except OSError as refused:
+            _log.warning("the snapshot %s is not used: %s; it stays: %s", path.name, why, refused.strerror)
+        else:
+            _log.warning("the snapshot %s is removed: %s", path.name, why)
         return why
 
 

@@ -202,12 +202,13 @@ def _paths() -> HostPaths:
 
 
 async def _asked(paths: HostPaths) -> tuple[HostInfo | None, EngineStatus | None]:
-    from warmline.host.process import check_transport, info
+    from warmline.host.process import check_answers, check_transport, info
     from warmline.host.remote import RemoteEngine
 
     running = await info(paths)
     if running is None:
-        check_transport(paths)
+        await check_transport(paths)
+        await check_answers(paths)
         return None, None
     client = RemoteEngine(paths.home)
     try:
@@ -217,11 +218,12 @@ async def _asked(paths: HostPaths) -> tuple[HostInfo | None, EngineStatus | None
 
 
 async def _running(paths: HostPaths) -> HostInfo:
-    from warmline.host.process import check_transport, info
+    from warmline.host.process import check_answers, check_transport, info
 
     running = await info(paths)
     if running is None:
-        check_transport(paths)
+        await check_transport(paths)
+        await check_answers(paths)
         raise _not_running()
     return running
 

@@ -15,7 +15,7 @@ import grpc
 import pytest
 from served_host import ON_SOCKETS, Served, answered, completion, full
 from warmline.errors import BackendError
-from warmline.host import calls, hostcalls
+from warmline.host import calls, hostcalls, remote
 from warmline.host.receiving import Receiver
 from warmline.host.remote import RemoteEngine
 from warmline.host.rpc import MAX_MESSAGE, decoder, encode, stopping
@@ -181,7 +181,10 @@ async def test_a_request_that_is_given_up_before_it_was_sent_is_not_sent(
         assert len(asked) <= 4
 
 
-async def test_what_a_leaving_host_did_not_begin_is_asked_again_and_once_alone(tmp_path: Path, runtime: Path) -> None:
+async def test_what_a_leaving_host_did_not_begin_is_asked_again_and_not_for_ever(
+    tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "_AGAIN_AFTER_SECONDS", (0.0, 0.01, 0.01, None))
     async with Served(tmp_path, runtime) as served:
         served.echo.events = [full(Done)]
         request = full(CompletionRequest)
@@ -194,7 +197,7 @@ async def test_what_a_leaving_host_did_not_begin_is_asked_again_and_once_alone(t
         with pytest.raises(BackendError) as caught:
             [event async for event in served.client.complete(request)]
         assert caught.value.code == "backend.stopping"
-        assert len(served.echo.asked) == 4
+        assert len(served.echo.asked) == 2 + 4
 
 
 async def test_what_a_host_that_left_did_not_read_is_asked_of_the_next(tmp_path: Path, runtime: Path) -> None:
@@ -287,7 +290,10 @@ async def test_the_stream_is_there_before_the_host_is_found(
 
 
 @ON_SOCKETS
-async def test_a_host_that_left_after_it_was_found_is_looked_for_once_more(tmp_path: Path, runtime: Path) -> None:
+async def test_a_host_that_left_after_it_was_found_is_looked_for_once_more(
+    tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "_AGAIN_AFTER_SECONDS", (0.0, None))
     async with Served(tmp_path, runtime) as served:
         served.echo.events = [full(Done)]
         assert (await served.client.info()).requests
@@ -298,3 +304,17 @@ async def test_a_host_that_left_after_it_was_found_is_looked_for_once_more(tmp_p
         assert caught.value.code == "backend.stopping"
         aside.rename(served.paths.stream)
         assert await answered(served, completion()) == [full(Done)]
+
+
+@ON_SOCKETS
+async def test_a_host_that_takes_its_time_to_leave_is_waited_for(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        served.echo.events = [full(Done)]
+        assert (await served.client.info()).requests
+        aside = served.paths.stream.with_suffix(".aside")
+        served.paths.stream.rename(aside)
+        asking = asyncio.create_task(answered(served, completion()))
+        await asyncio.sleep(0.1)  # more than once, it found none that takes it
+        aside.rename(served.paths.stream)
+        assert await asking == [full(Done)]
+        assert len(served.echo.asked) == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from served_host import ON_SOCKETS, Raw, Served, answered, completion, endless, full, nothing_left
+from served_host import NONCE, ON_SOCKETS, Raw, Served, answered, completion, endless, full, nothing_left
 from warmline.errors import BackendError
 from warmline.host import hostcalls, outlet
 from warmline.host.frames import framed
@@ -85,7 +85,7 @@ async def test_thousands_of_requests_at_once_are_each_answered_once(tmp_path: Pa
         await nothing_left(served)
 
 
-def deaf_peer(served: Served) -> socket.socket:
+async def deaf_peer(served: Served) -> socket.socket:
     if not served.paths.tcp:
         deaf = socket.socket(socket.AF_UNIX)
         deaf.connect(str(served.paths.stream))
@@ -94,7 +94,9 @@ def deaf_peer(served: Served) -> socket.socket:
     deaf = socket.socket(socket.AF_INET)
     deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)  # loopback holds megabytes else
     deaf.connect((LOOPBACK, ports.stream))
-    deaf.sendall(ports.greeting)
+    deaf.sendall(NONCE)
+    nonces = NONCE + (await asyncio.to_thread(deaf.recv, 64, socket.MSG_WAITALL))[:32]
+    deaf.sendall(ports.proof(b"client", nonces))
     return deaf
 
 
@@ -113,7 +115,7 @@ async def test_a_client_that_reads_nothing_is_hung_up_on(
 
     async with Served(tmp_path, runtime) as served:
         served.echo.generate = chatter  # type: ignore[method-assign, assignment]
-        with deaf_peer(served) as deaf:
+        with await deaf_peer(served) as deaf:
             deaf.sendall(framed(encode(Ask(number=1, complete=completion()))))
             async with asyncio.timeout(5):
                 while not told:  # noqa: ASYNC110

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import stat
 import urllib.error
@@ -44,6 +46,33 @@ def test_an_engine_that_is_reached_otherwise_is_no_missing_one(engine: Run, warm
     rows = {row["check"]: row for row in warmline("doctor", "--json", environment=other).json["checks"]}
     assert (rows["engine"]["level"], "reached by unix" in rows["engine"]["message"]) == ("warn", True)
     assert engine("engine", "status", "--json").json["pid"] == pid
+    # What the remedy says: it leaves in good order, whatever the transport of who asks it to.
+    assert warmline("engine", "stop", "--json", environment=other).json == {"stopped": True}
+    assert warmline("engine", "logs", "-n", "1").out.rstrip().endswith("stopped")
+
+
+def test_an_engine_that_does_not_answer_is_no_missing_one(engine: Run) -> None:
+    pid = engine("engine", "start", "--json").json["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for command in ("status", "metrics"):
+            error = engine("engine", command, "--json").json["error"]
+            assert error["code"] == "backend.silent"
+            assert f"process {pid}" in error["message"]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert engine("engine", "status", "--json").json["pid"] == pid
+
+
+@pytest.mark.parametrize("suffix", ["spawn", "lease", "pid"])
+def test_what_stands_in_the_way_of_a_start_is_named(warmline: Run, suffix: str) -> None:
+    there = Path(warmline("engine", "status", "--json").json["socket"]).with_suffix(f".{suffix}")
+    there.mkdir(parents=True)
+    error = warmline("engine", "start", "--json").json["error"]
+    assert error["code"] == "backend.host_start"
+    assert "Is a directory" in error["message"]
+    assert "Errno" not in error["message"]
+    assert str(there) in f"{error['file']} {error['message']}"
 
 
 def test_what_is_no_number_is_logged_and_costs_nobody_the_engine(warmline: Run) -> None:

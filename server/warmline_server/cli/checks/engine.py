@@ -26,7 +26,7 @@ def host(home: Path) -> Check:
     from warmline.host.wire import protocol
 
     try:
-        check_transport(paths)
+        asyncio.run(check_transport(paths))
     except WarmlineError as error:
         return warn("engine", f"{error.file}: {error.message}", error.remedy, running=True)
     if not paths.socket.exists():
