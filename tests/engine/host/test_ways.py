@@ -58,7 +58,9 @@ async def test_what_nobody_else_may_read_is_new_at_each_start(tmp_path: Path, ru
 
 
 @pytest.mark.parametrize("shown", ["nothing", "no certificate", "another host's"])
-async def test_calls_of_who_has_not_read_the_file_are_not_answered(tmp_path: Path, runtime: Path, shown: str) -> None:
+async def test_calls_of_who_has_not_read_the_file_are_not_answered(
+    tmp_path: Path, runtime: Path, shown: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     async with Served(tmp_path, runtime) as served:
         ports = ports_of(served.paths)
         target, named = f"{LOOPBACK}:{ports.grpc}", [("grpc.ssl_target_name_override", "warmline")]
@@ -81,6 +83,7 @@ async def test_calls_of_who_has_not_read_the_file_are_not_answered(tmp_path: Pat
             assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         assert served.echo.asked == []
         assert await served.client.status() == served.echo.engine_status
+    assert capfd.readouterr().err == ""  # nor does gRPC fill the log with them
 
 
 @pytest.mark.parametrize("said", ["nothing", "another's proof", "the host's own proof", "garbage", "half of it"])
