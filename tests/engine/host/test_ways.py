@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -58,9 +59,7 @@ async def test_what_nobody_else_may_read_is_new_at_each_start(tmp_path: Path, ru
 
 
 @pytest.mark.parametrize("shown", ["nothing", "no certificate", "another host's"])
-async def test_calls_of_who_has_not_read_the_file_are_not_answered(
-    tmp_path: Path, runtime: Path, shown: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+async def test_calls_of_who_has_not_read_the_file_are_not_answered(tmp_path: Path, runtime: Path, shown: str) -> None:
     async with Served(tmp_path, runtime) as served:
         ports = ports_of(served.paths)
         target, named = f"{LOOPBACK}:{ports.grpc}", [("grpc.ssl_target_name_override", "warmline")]
@@ -83,7 +82,33 @@ async def test_calls_of_who_has_not_read_the_file_are_not_answered(
             assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         assert served.echo.asked == []
         assert await served.client.status() == served.echo.engine_status
-    assert capfd.readouterr().err == ""  # nor does gRPC fill the log with them
+
+
+NOISE = """
+import asyncio, sys
+from pathlib import Path
+from served_host import Served
+from warmline.host.ways import LOOPBACK, Ports
+
+async def main(home, runtime):
+    async with Served(home, runtime) as served:
+        ports = Ports.model_validate_json(served.paths.socket.read_bytes())
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection(LOOPBACK, ports.grpc)
+            writer.write(b"GET / HTTP/1.1" * 9)
+            while await reader.read(100):
+                pass
+            writer.close()
+
+asyncio.run(main(*map(Path, sys.argv[1:])))
+"""
+
+
+def test_strangers_do_not_fill_the_log(tmp_path: Path, runtime: Path, repo: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(repo / "tests" / "support")}
+    command = [sys.executable, "-c", NOISE, str(tmp_path), str(runtime)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("said", ["nothing", "another's proof", "the host's own proof", "garbage", "half of it"])
