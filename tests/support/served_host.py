@@ -23,7 +23,7 @@ from warmline.host.receiving import Receiver
 from warmline.host.remote import RemoteEngine
 from warmline.host.rpc import decoder
 from warmline.host.server import EngineHost
-from warmline.host.ways import LOOPBACK, Ports
+from warmline.host.ways import ADMITTED, LOOPBACK, Ports
 from warmline.host.wire import ChatRequest, CompletionRequest, EngineStatus, Event, Started, Tell, VariantStatus
 from warmline.variant import ResolvedVariant
 
@@ -205,11 +205,16 @@ class Raw:
 
     async def prove(self, ports: Ports) -> None:
         """Stand the challenge of a host on ports."""
+        self.writer.write(await self.proof(ports))
+        assert await self.reader.readexactly(1) == ADMITTED
+
+    async def proof(self, ports: Ports) -> bytes:
+        """Begin the challenge, and give what a host that wrote `ports` waits for."""
         self.writer.write(NONCE)
-        answer = await self.reader.readexactly(64)
-        nonces = NONCE + answer[:32]
-        assert answer[32:] == ports.proof(b"host", nonces)
-        self.writer.write(ports.proof(b"client", nonces))
+        nonces = NONCE + await self.reader.readexactly(32)
+        between = [self.writer.get_extra_info(name) for name in ("sockname", "peername")]
+        await self.reader.readexactly(32)  # the host's own proof
+        return ports.proof(b"client", nonces, *between)
 
     def say(self, *messages: bytes) -> None:
         self.writer.write(b"".join(map(framed, messages)))

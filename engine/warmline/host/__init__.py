@@ -2,5 +2,6 @@
 
 import os
 
-# gRPC's core tells stderr of each connection that ends, which is the terminal of whoever uses a client.
-os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+# gRPC's core tells stderr of each connection that ends, which is the terminal of whoever uses a client; what counts of
+# that is an exception too.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -46,6 +46,8 @@ class HostCall(asyncio.Protocol):
         The connections that there are: this one is among them as long as it lasts.
     begun, ended
         Called when a generation begins, and when it is over.
+    leaving
+        Tells whether the host is about to leave: then nothing is begun.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class HostCall(asyncio.Protocol):
         open_calls: set[HostCall],
         begun: Callable[[], None],
         ended: Callable[[], None],
+        leaving: Callable[[], bool],
     ) -> None:
         self._engine = engine
         self._soon = soon
@@ -67,8 +70,8 @@ class HostCall(asyncio.Protocol):
         self._running: dict[int, _Answer] = {}
         self._telling = threading.Lock()
         self._untold: deque[tuple[_Answer, Sequence[Event]]] = deque()
+        self._leaving = leaving
         self._hanging_up = False
-        self._connected = False
         self._closing = False
         self._over = asyncio.Event()
 
@@ -77,7 +80,7 @@ class HostCall(asyncio.Protocol):
         if not self._hanging_up and self._running:
             self._loop.call_later(seconds, self._give_up)
         self._hanging_up = True
-        if self._connected and not self._running and not self._closing:
+        if not self._running and not self._closing:
             self._tell_error(0, stopping())  # whoever still waits then has not been read, let alone begun
             self._close()
 
@@ -132,8 +135,7 @@ class HostCall(asyncio.Protocol):
         connection = transport.get_extra_info("socket")
         self._outlet = Outlet(self._loop, connection.dup(), self._transport.abort)
         self._open_calls.add(self)
-        self._connected = True
-        if self._hanging_up:
+        if self._leaving():
             self.hang_up()
         if connection.family != getattr(socket, "AF_UNIX", None):
             return  # it has proven that it read the host's file (`ways`)

@@ -35,6 +35,10 @@ START_SECONDS: Final = 30.0
 T = TypeVar("T")
 N = TypeVar("N", int, float)
 _POLL_SECONDS: Final = 0.02
+# A host that is started while another has the lease leaves at once. After so many of them it is looked at why; before
+# each of the others that much longer is waited.
+_REFUSED: Final = 3
+_REFUSED_SECONDS: Final = 0.1
 
 
 async def info(paths: HostPaths, seconds: float = 2.0) -> HostInfo | None:
@@ -73,6 +77,7 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
     await check_transport(paths)
     lock = FileLock(paths.spawn_lock, timeout=0)
     process: subprocess.Popen[bytes] | None = None
+    refused = 0
     try:
         while time.monotonic() < deadline:
             if process is None:
@@ -91,14 +96,18 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
                     break
                 process = None
                 lock.release()
+                refused += 1
                 await check_transport(paths)
+                if refused >= _REFUSED:
+                    await check_answers(paths)
+                await asyncio.sleep(_REFUSED_SECONDS * refused)
             await asyncio.sleep(_POLL_SECONDS)
     except OSError as error:  # of the runtime folder, or of the log's
         raise BackendError(
             f"the engine host cannot be started: {error.strerror or type(error).__name__}",
             code="backend.host_start",
             file=str(error.filename or paths.folder),
-            remedy="Remove what stands there, and see to it that the folder is yours to write",
+            remedy="See to it that nothing else stands there, that it is yours to write, and that there is room",
         ) from error
     finally:
         lock.release()
@@ -114,7 +123,7 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
 async def check_transport(paths: HostPaths) -> None:
     """Raise BackendError ``backend.transport`` when the host that runs is reached the other way."""
     other = paths.otherwise
-    if other.socket.exists() and await info(other, 0.5) is not None:
+    if other.socket.exists() and await info(other) is not None:
         raise BackendError(
             f"an engine runs that is reached by {'tcp' if other.tcp else 'unix'}, not by "
             f"{'tcp' if paths.tcp else 'unix'}",
@@ -124,9 +133,16 @@ async def check_transport(paths: HostPaths) -> None:
         )
 
 
-async def check_answers(paths: HostPaths) -> None:
-    """For who got no answer: raise BackendError ``backend.silent`` when a host has started, and answers nobody."""
-    if paths.pid.exists() and is_running(paths) and await info(paths) is None:
+async def check_answers(paths: HostPaths, seconds: float = 5.0) -> None:
+    """For who got no answer: raise BackendError ``backend.silent`` when a host has started, and answers nobody.
+
+    One that is about to leave has so many seconds for it.
+    """
+    until = time.monotonic() + seconds
+    while paths.pid.exists() and is_running(paths) and await info(paths, 0.5) is None:
+        if time.monotonic() < until:
+            await asyncio.sleep(_POLL_SECONDS)
+            continue
         raise BackendError(
             f"an engine runs, and does not answer: process {_pid_in(paths) or 'unknown'}",
             code="backend.silent",
@@ -181,7 +197,8 @@ def stop(paths: HostPaths, seconds: float = 10.0) -> bool:
         return False
     pid = _pid_in(paths)
     if pid is None:
-        found = _at_once(info(paths))  # somebody has taken the file away
+        # Somebody has taken the file away.
+        found = _at_once(info(paths)) or _at_once(info(paths.otherwise))
         if found is None:
             return False
         pid = found.pid

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import grpc
 
@@ -49,6 +49,7 @@ _RECONNECT_SECONDS: Final = 0.25
 # When a request is tried again that no host has begun, since each was about to leave.
 _AGAIN_AFTER_SECONDS: Final = (0.0, 0.25, 1.0, None)
 _CLOSE_SECONDS: Final = 5.0
+_NOT_CONNECTED: Final = "failed to connect"  # how gRPC's core puts it
 
 M = TypeVar("M", bound=Message)
 
@@ -80,6 +81,7 @@ class RemoteEngine:
         self._closed = False
         self._starting = asyncio.Lock()
         self._starts: deque[float] = deque(maxlen=16)
+        self._pid = 0
 
     def complete(self, request: CompletionRequest) -> AsyncGenerator[Event, None]:
         """See `EngineClient.complete`."""
@@ -210,23 +212,35 @@ class RemoteEngine:
 
     async def _ask(self, method: str, request: Message, model: type[M]) -> M:
         read = decoder(model)
-        host = await self._found()
+        for wait in _AGAIN_AFTER_SECONDS:
+            try:
+                host = await self._found()
+                return read(await self._answer(host, method, encode(request)))
+            except BackendError as error:
+                if error.code != "backend.stopping" or wait is None:
+                    raise
+            await asyncio.sleep(wait)
+        raise AssertionError("the last one raises")
+
+    async def _answer(self, host: _Host, method: str, data: bytes) -> bytes:
         try:
-            answer: Any = await host.way.one_answer(method, encode(request))
+            answer: bytes = await host.way.one_answer(method, data)
+            return answer
         except grpc.aio.AioRpcError as error:
             raise self._explained(error, host) from None
         except asyncio.CancelledError:
             if _is_cancelled():
                 raise
             raise _crashed() from None  # it is the call that was cancelled, with its channel
-        return read(answer)
 
     async def _found(self) -> _Host:
         async with self._starting:
             if self._host is None:
                 await self._pause()
-                await ensure_running(self._paths)
-                self._starts.append(time.monotonic())
+                found = await ensure_running(self._paths)
+                if found.pid != self._pid:  # else it is the one that was let go of
+                    self._pid = found.pid
+                    self._starts.append(time.monotonic())
                 way = way_to(self._paths)
                 if way is None:
                     raise stopping()  # it has left since it was found
@@ -246,7 +260,8 @@ class RemoteEngine:
         if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
             return too_large()
         self._let_go(host)
-        return _crashed()
+        # Where there was no connection, nothing was begun.
+        return stopping() if _NOT_CONNECTED in (error.details() or "") else _crashed()
 
 
 def _is_cancelled() -> bool:

@@ -120,11 +120,12 @@ class EngineHost:
         try:
             try:
                 await door.open(server, self._call)
-            except OSError as error:
+            except (OSError, RuntimeError) as error:  # the second is gRPC's
+                why, where = getattr(error, "strerror", None), getattr(error, "filename", None)
                 raise BackendError(
-                    f"the engine cannot listen: {error.strerror or error}",
+                    f"the engine cannot listen: {why or 'no socket or port can be had'}",
                     code="backend.listen",
-                    file=str(error.filename or self._paths.socket),
+                    file=str(where or self._paths.socket),
                     remedy="Remove what stands there, and see to it that the folder is yours to write",
                 ) from error
             self._paths.pid.write_text(f"{os.getpid()}\n")
@@ -215,10 +216,9 @@ class EngineHost:
     # -- methods -------------------------------------------------------------------------------------------------
 
     def _call(self) -> HostCall:
-        call = HostCall(self._engine, self._engine.soon, self._calls, self._begun, self._ended)
-        if self._leaving:
-            call.hang_up()
-        return call
+        return HostCall(
+            self._engine, self._engine.soon, self._calls, self._begun, self._ended, leaving=lambda: self._leaving
+        )
 
     def _handlers(self) -> grpc.GenericRpcHandler:
         methods = {

@@ -4,7 +4,8 @@ Ports are for systems where asyncio has no Unix sockets (Windows) and for runtim
 WARMLINE_TRANSPORT=tcp asks for them. Every user of a machine can connect to a port, and listen on one that a host has
 left. So the host writes its ports, with secrets that are new at each start, into a file that nobody else can read
 (`HostPaths.socket`), and both sides prove that they have read it before either says anything: on gRPC's port by TLS,
-where both show the file's one certificate, on the stream's port by a challenge each way.
+where both show the file's one certificate, on the stream's port by a challenge each way. What is proven there holds for
+that one connection alone (its addresses are part of it), so that nobody can pass a challenge on.
 """
 
 from __future__ import annotations
@@ -42,7 +43,11 @@ _NAME: Final = "warmline"  # in the certificate; whoever checks it knows no othe
 _CLIENTS_OPTIONS: Final = (*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", _NAME))
 _HOSTS_OPTIONS: Final = (*CHANNEL_OPTIONS, ("grpc.server_handshake_timeout_ms", int(_PROOF_SECONDS * 1000)))
 
+#: What the host says when the client's proof holds.
+ADMITTED: Final = b"\1"
+
 P = TypeVar("P", bound=asyncio.Protocol)
+Address = tuple[str, int]
 
 
 class Ports(BaseModel):
@@ -52,13 +57,17 @@ class Ports(BaseModel):
 
     grpc: int = Field(ge=1, le=65535)
     stream: int = Field(ge=1, le=65535)
-    secret: str = Field(pattern=rf"^[0-9a-f]{{{2 * _NONCE_BYTES}}}$")
+    secret: str = Field(pattern=rf"^[0-9a-f]{{{2 * _NONCE_BYTES}}}$", repr=False)
     certificate: str = Field(pattern=r"^-----BEGIN CERTIFICATE-----\n", max_length=1500)
-    key: str = Field(pattern=r"^-----BEGIN PRIVATE KEY-----\n", max_length=1500)
+    key: str = Field(pattern=r"^-----BEGIN PRIVATE KEY-----\n", max_length=1500, repr=False)
 
-    def proof(self, whose: bytes, nonces: bytes) -> bytes:
-        """Return what only a reader of this file answers to both sides' nonces; `whose` is ``host`` or ``client``."""
-        return hmac.digest(bytes.fromhex(self.secret), whose + nonces, "sha256")
+    def proof(self, whose: bytes, nonces: bytes, client: Address, host: Address) -> bytes:
+        """Return what only a reader of this file answers to both sides' nonces on the connection between two addresses.
+
+        `whose` is ``host`` or ``client``.
+        """
+        said = b"\n".join([whose, nonces, repr(client).encode(), repr(host).encode()])
+        return hmac.digest(bytes.fromhex(self.secret), said, "sha256")
 
 
 # -- the client's side -----------------------------------------------------------------------------------------------
@@ -115,11 +124,14 @@ async def connected(paths: HostPaths, make: Callable[[], P]) -> P:
     if ports is None:
         raise ConnectionRefusedError("no host holds the lease")
     proven: asyncio.Future[P] = loop.create_future()
-    transport, _ = await loop.create_connection(lambda: _Proving(ports, make, proven), LOOPBACK, ports.stream)
+    proven.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to ask
+    proving = _Proving(ports, make, proven)
     try:
-        return await asyncio.wait_for(proven, _PROOF_SECONDS)
+        async with asyncio.timeout(_PROOF_SECONDS):
+            await loop.create_connection(lambda: proving, LOOPBACK, ports.stream)
+            return await proven
     except BaseException:
-        transport.abort()
+        proving.give_up()
         raise
 
 
@@ -136,13 +148,15 @@ def is_running(paths: HostPaths) -> bool:
 
     # Shared: of two who ask at once neither takes the other for a host.
     try:
-        lease = os.open(paths.lease, os.O_RDONLY | os.O_CLOEXEC)
+        lease = os.open(paths.lease, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return False
     try:
         fcntl.flock(lease, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return True
+    except OSError:  # there are no locks here
+        return False
     finally:
         os.close(lease)
     return False
@@ -171,24 +185,44 @@ class _Proving(asyncio.Protocol):
         self._ports = ports
         self._make = make
         self._proven = proven
+        self._transport: asyncio.Transport | None = None
         self._nonce = secrets.token_bytes(_NONCE_BYTES)
         self._read = b""
+        self._shown = False
+
+    def give_up(self) -> None:
+        """Leave it; nobody waits any more."""
+        self._proven.cancel()
+        if self._transport is not None:
+            self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.write(self._nonce)
 
     def data_received(self, data: bytes) -> None:
+        assert self._transport is not None
         self._read += data
-        if len(self._read) < _NONCE_BYTES + _PROOF_BYTES or self._proven.done():
-            return
-        nonces = self._nonce + self._read[:_NONCE_BYTES]
-        shown, rest = _split(self._read[_NONCE_BYTES:], _PROOF_BYTES)
-        if not hmac.compare_digest(shown, self._ports.proof(b"host", nonces)):
-            self._transport.abort()
-            return
-        self._transport.write(self._ports.proof(b"client", nonces))
-        self._proven.set_result(_handed_over(self._transport, self._make, rest))
+        if not self._shown and len(self._read) >= _NONCE_BYTES + _PROOF_BYTES:
+            theirs, self._read = _split(self._read, _NONCE_BYTES)
+            shown, self._read = _split(self._read, _PROOF_BYTES)
+            proof = partial(
+                self._ports.proof,
+                nonces=self._nonce + theirs,
+                client=self._transport.get_extra_info("sockname"),
+                host=self._transport.get_extra_info("peername"),
+            )
+            if not hmac.compare_digest(shown, proof(b"host")):
+                self._transport.abort()
+                return
+            self._shown = True
+            self._transport.write(proof(b"client"))
+        if self._shown and self._read and not self._proven.done():
+            admitted, rest = _split(self._read, len(ADMITTED))
+            if admitted == ADMITTED:
+                self._proven.set_result(_handed_over(self._transport, self._make, rest))
+            else:
+                self._transport.abort()
 
     def connection_lost(self, _error: Exception | None) -> None:
         if not self._proven.done():
@@ -289,7 +323,7 @@ class Door:
 class _Admitting(asyncio.Protocol):
     """The host's side of the challenge; hangs up on who does not stand it."""
 
-    def __init__(self, proof: Callable[[bytes, bytes], bytes], make: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(self, proof: Callable[..., bytes], make: Callable[[], asyncio.Protocol]) -> None:
         self._proof = proof
         self._make = make
         self._nonces = b""
@@ -297,6 +331,8 @@ class _Admitting(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        addresses = {"client": transport.get_extra_info("peername"), "host": transport.get_extra_info("sockname")}
+        self._proof = partial(self._proof, **addresses)
         self._timer = asyncio.get_running_loop().call_later(_PROOF_SECONDS, transport.close)
 
     def data_received(self, data: bytes) -> None:
@@ -311,6 +347,7 @@ class _Admitting(asyncio.Protocol):
         self._timer.cancel()
         shown, rest = _split(self._read, _PROOF_BYTES)
         if hmac.compare_digest(shown, self._proof(b"client", self._nonces)):
+            self._transport.write(ADMITTED)
             _handed_over(self._transport, self._make, rest)
         else:
             self._transport.abort()

@@ -16,6 +16,7 @@ import pytest
 from served_host import ON_SOCKETS, Served, answered, completion, full
 from warmline.errors import BackendError
 from warmline.host import calls, hostcalls, remote
+from warmline.host.process import check_answers, info
 from warmline.host.receiving import Receiver
 from warmline.host.remote import RemoteEngine
 from warmline.host.rpc import MAX_MESSAGE, decoder, encode, stopping
@@ -304,6 +305,49 @@ async def test_a_host_that_left_after_it_was_found_is_looked_for_once_more(
         assert caught.value.code == "backend.stopping"
         aside.rename(served.paths.stream)
         assert await answered(served, completion()) == [full(Done)]
+
+
+async def test_a_question_to_a_host_that_has_left_goes_to_the_next(tmp_path: Path, runtime: Path) -> None:
+    client = RemoteEngine(tmp_path)
+    try:
+        async with Served(tmp_path, runtime) as served:
+            assert await client.status() == served.echo.engine_status
+        async with Served(tmp_path, runtime) as served:
+            assert await client.status() == served.echo.engine_status
+            await client.prewarm(completion())
+            assert len(served.echo.asked) == 1
+    finally:
+        await client.close()
+
+
+async def test_finding_the_same_host_again_makes_nobody_wait(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served, asyncio.timeout(5):
+        for _ in range(10):
+            await served.client.status()
+            assert served.client._host is not None
+            served.client._let_go(served.client._host)
+
+
+async def test_a_host_that_saves_before_it_leaves_is_not_silent(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        close, saved = served.echo.close, asyncio.Event()
+
+        async def slow_close() -> None:
+            await saved.wait()
+            await close()
+
+        served.echo.close = slow_close  # type: ignore[method-assign]
+        served.host.stop()
+        while await info(served.paths, 0.2) is not None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        asking = asyncio.create_task(check_answers(served.paths))
+        await asyncio.sleep(0.2)
+        assert not asking.done()
+        with pytest.raises(BackendError) as caught:
+            await check_answers(served.paths, 0.1)  # whose patience is shorter
+        assert caught.value.code == "backend.silent"
+        saved.set()
+        await asking
 
 
 @ON_SOCKETS

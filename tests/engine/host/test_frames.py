@@ -153,7 +153,9 @@ async def test_a_peer_that_has_gone_is_no_error() -> None:
     ends = Ends()
     ends.outlet.send(b"x" * 3_000_000)
     ends.peer.close()
-    await asyncio.sleep(0.01)
+    async with asyncio.timeout(10):
+        while ends.outlet._waiting:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
     ends.outlet.send(b"more")
     assert not ends.outlet._waiting
     ends.close()

@@ -18,7 +18,7 @@ from warmline.host import hostcalls, outlet
 from warmline.host.frames import framed
 from warmline.host.hostcalls import peer_user
 from warmline.host.rpc import MAX_MESSAGE, encode
-from warmline.host.ways import LOOPBACK, Ports
+from warmline.host.ways import ADMITTED, LOOPBACK, Ports
 from warmline.host.wire import Ask, CompletionRequest, Delta, Done, Event, Started
 
 
@@ -96,7 +96,8 @@ async def deaf_peer(served: Served) -> socket.socket:
     deaf.connect((LOOPBACK, ports.stream))
     deaf.sendall(NONCE)
     nonces = NONCE + (await asyncio.to_thread(deaf.recv, 64, socket.MSG_WAITALL))[:32]
-    deaf.sendall(ports.proof(b"client", nonces))
+    deaf.sendall(ports.proof(b"client", nonces, deaf.getsockname(), deaf.getpeername()))
+    assert await asyncio.to_thread(deaf.recv, 1) == ADMITTED
     return deaf
 
 

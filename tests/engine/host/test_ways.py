@@ -15,9 +15,9 @@ from pathlib import Path
 import grpc
 import pytest
 from filelock import FileLock
-from served_host import NONCE, ON_PORTS, Raw, Served, answered, completion, endless, full, nothing_left
+from served_host import ON_PORTS, Raw, Served, answered, completion, endless, full, nothing_left
 from warmline.errors import BackendError
-from warmline.host import ways
+from warmline.host import remote, ways
 from warmline.host.frames import framed
 from warmline.host.paths import HostPaths, host_paths
 from warmline.host.process import ensure_running, info, stop
@@ -111,7 +111,7 @@ def test_strangers_do_not_fill_the_log(tmp_path: Path, runtime: Path, repo: Path
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("said", ["nothing", "another's proof", "the host's own proof", "garbage", "half of it"])
+@pytest.mark.parametrize("said", ["nothing", "another's proof", "garbage", "half of it"])
 async def test_streams_of_who_has_not_read_the_file_are_hung_up_on(
     tmp_path: Path, runtime: Path, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,17 +119,12 @@ async def test_streams_of_who_has_not_read_the_file_are_hung_up_on(
     async with Served(tmp_path, runtime) as served:
         ports = ports_of(served.paths)
         raw = Raw(*await asyncio.open_connection(LOOPBACK, ports.stream))
-        if said != "nothing":
-            raw.writer.write(NONCE)
-            answer = await raw.reader.readexactly(64)
-            raw.writer.write(
-                {
-                    "another's proof": another(ports).proof(b"client", NONCE + answer[:32]),
-                    "the host's own proof": answer[32:],
-                    "garbage": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 3,
-                    "half of it": ports.proof(b"client", NONCE + answer[:32])[:-1],
-                }[said]
-            )
+        if said == "garbage":
+            raw.writer.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 3)
+            await raw.reader.readexactly(64)
+        elif said != "nothing":
+            proof = await raw.proof(another(ports) if said == "another's proof" else ports)
+            raw.writer.write(proof[:-1] if said == "half of it" else proof)
         if said not in ("nothing", "half of it"):
             raw.say(encode(Ask(number=1, complete=completion())))
         assert await raw.ended()
@@ -144,14 +139,12 @@ async def test_a_proof_may_come_byte_by_byte_and_with_what_follows(tmp_path: Pat
         ports = ports_of(served.paths)
         ask = framed(encode(Ask(number=1, complete=completion())))
         raw = Raw(*await asyncio.open_connection(LOOPBACK, ports.stream))
-        for byte in NONCE:
-            raw.writer.write(bytes([byte]))
-            await raw.writer.drain()
-        proof = ports.proof(b"client", NONCE + (await raw.reader.readexactly(64))[:32])
+        proof = await raw.proof(ports)
         for byte in proof[:-1]:
             raw.writer.write(bytes([byte]))
             await raw.writer.drain()
         raw.writer.write(proof[-1:] + ask)
+        assert await raw.reader.readexactly(1) == ways.ADMITTED
         assert (await raw.hear()).events == (full(Done),)
         raw.writer.close()
 
@@ -206,8 +199,9 @@ class Stranger:
 
 @pytest.mark.parametrize("disguised", [False, True], ids=["bare", "disguised"])
 async def test_a_client_that_knew_the_host_tells_its_followers_on_the_port_nothing(
-    tmp_path: Path, runtime: Path, disguised: bool
+    tmp_path: Path, runtime: Path, disguised: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(remote, "_AGAIN_AFTER_SECONDS", (None,))
     served = Served(tmp_path, runtime)
     client = RemoteEngine(tmp_path)
     async with served:
@@ -222,11 +216,36 @@ async def test_a_client_that_knew_the_host_tells_its_followers_on_the_port_nothi
             async with Stranger(ports.grpc, another(ports) if disguised else None) as stranger:
                 with pytest.raises(BackendError) as caught:
                     await client.prewarm(completion())
-                assert caught.value.code == "backend.crashed"
+                assert caught.value.code == "backend.stopping"
                 assert await info(served.paths, 1.0) is None
                 assert stranger.heard == []
     finally:
         await client.close()
+
+
+async def test_nobody_can_pass_the_challenge_on_to_the_host(tmp_path: Path, runtime: Path) -> None:
+    async with Served(tmp_path, runtime) as served:
+        ports = ports_of(served.paths)
+        admitted = bytearray()
+
+        async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, kept: bytearray) -> None:
+            with contextlib.suppress(ConnectionError):
+                while data := await reader.read(1000):
+                    kept.extend(data)
+                    writer.write(data)
+            writer.close()
+
+        async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            theirs, ours = await asyncio.open_connection(LOOPBACK, ports.stream)
+            await asyncio.gather(passed_on(reader, ours, bytearray()), passed_on(theirs, writer, admitted))
+
+        async with await asyncio.start_server(relay, LOOPBACK, 0) as stranger:
+            changed = ports.model_copy(update={"stream": stranger.sockets[0].getsockname()[1]})
+            served.paths.socket.write_text(changed.model_dump_json())
+            with pytest.raises(OSError):  # noqa: PT011 as below
+                await ways.connected(served.paths, asyncio.Protocol)
+            assert len(admitted) == 64  # it came as far as the host's proof, which is for another connection
+        served.paths.socket.write_text(ports.model_dump_json())
 
 
 @pytest.mark.parametrize("answer", [b"", b"\0" * 64, b"x" * 1000])

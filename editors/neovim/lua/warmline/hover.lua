@@ -125,7 +125,7 @@ function M.lines(bufnr)
     vim.list_extend(rows, report and M.rows(report) or { { 'Server', 'starting' } })
   end
   return vim.tbl_map(function(row)
-    return ('%-11s %s'):format(row[1], row[2])
+    return (('%-11s %s'):format(row[1], row[2]):gsub('[\r\n]', ' '))
   end, rows)
 end
 
@@ -135,7 +135,8 @@ local function follow(bufnr, float, window)
     group = vim.api.nvim_create_augroup('warmline.hover', {}),
     pattern = 'WarmlineStatus',
     callback = function()
-      if not vim.api.nvim_win_is_valid(window) or not vim.api.nvim_buf_is_valid(bufnr) then
+      local there = vim.api.nvim_win_is_valid(window) and vim.api.nvim_win_get_buf(window) == float
+      if not there or not vim.api.nvim_buf_is_valid(bufnr) then
         return true -- which removes this
       end
       local lines = M.lines(bufnr)
