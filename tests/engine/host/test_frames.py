@@ -7,7 +7,7 @@ import itertools
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given
@@ -62,6 +62,12 @@ def test_too_long_a_frame_is_an_error_after_all_before_it(sent: list[bytes], len
 )
 def test_whose_a_malformed_message_is(data: bytes, number: int) -> None:
     assert number_of(data) == number
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
 
 
 class Ends:
@@ -128,8 +134,7 @@ async def test_who_reads_nothing_costs_a_bounded_amount() -> None:
     for _ in range(40):
         ends.outlet.send(message)
     assert len(ends.outlet._waiting) <= MAX_UNREAD + len(message)
-    await asyncio.sleep(0.01)
-    assert ends.overflows == 1
+    await until(lambda: ends.overflows == 1)
     ends.close()
     ends.outlet.send(b"after the end")
     await asyncio.sleep(0.01)
@@ -144,8 +149,7 @@ async def test_the_end_comes_after_what_waits() -> None:
     ends.outlet.when_empty(lambda: ended.append(False))
     assert ended == [True]
     await ends.read(3_000_000)
-    await asyncio.sleep(0.01)
-    assert ended == [True, False]
+    await until(lambda: ended == [True, False])
     ends.close()
 
 
@@ -153,9 +157,7 @@ async def test_a_peer_that_has_gone_is_no_error() -> None:
     ends = Ends()
     ends.outlet.send(b"x" * 3_000_000)
     ends.peer.close()
-    async with asyncio.timeout(10):
-        while ends.outlet._waiting:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+    await until(lambda: not ends.outlet._waiting)
     ends.outlet.send(b"more")
     assert not ends.outlet._waiting
     ends.close()
