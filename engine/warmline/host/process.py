@@ -68,7 +68,8 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
     ------
     BackendError
         ``backend.host_start``: it does not come up; the message quotes its log. ``backend.host_protocol``: the host
-        that runs speaks another protocol, and is at work for somebody.
+        that runs speaks another protocol, and is at work for somebody. ``backend.transport``, ``backend.silent``: one
+        runs that is reached the other way, or that answers nobody.
     """
     deadline = time.monotonic() + seconds
     running = await _ours(paths, 2.0)

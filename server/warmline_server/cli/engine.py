@@ -202,13 +202,10 @@ def _paths() -> HostPaths:
 
 
 async def _asked(paths: HostPaths) -> tuple[HostInfo | None, EngineStatus | None]:
-    from warmline.host.process import check_answers, check_transport, info
     from warmline.host.remote import RemoteEngine
 
-    running = await info(paths)
+    running = await _found(paths)
     if running is None:
-        await check_transport(paths)
-        await check_answers(paths)
         return None, None
     client = RemoteEngine(paths.home)
     try:
@@ -218,13 +215,20 @@ async def _asked(paths: HostPaths) -> tuple[HostInfo | None, EngineStatus | None
 
 
 async def _running(paths: HostPaths) -> HostInfo:
+    running = await _found(paths)
+    if running is None:
+        raise _not_running()
+    return running
+
+
+async def _found(paths: HostPaths) -> HostInfo | None:
+    """Return who answers; None where no engine runs, an error where one does that cannot be asked."""
     from warmline.host.process import check_answers, check_transport, info
 
     running = await info(paths)
     if running is None:
         await check_transport(paths)
         await check_answers(paths)
-        raise _not_running()
     return running
 
 
