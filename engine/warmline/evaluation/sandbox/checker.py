@@ -13,7 +13,7 @@ import time
 from typing import Any, Final
 
 from . import command
-from .confinement import hide
+from .confinement import children_cpu_seconds, hide
 from .values import NotPlainError, decode, encode
 
 _MOST: Final = 4 << 20  # bytes of one answer
@@ -29,6 +29,7 @@ class _Cell:
     def __init__(self, job: dict[str, Any]) -> None:
         limits = job["limits"]
         self._deadline = time.monotonic() + limits["seconds"]
+        self._cpu_seconds = limits["cpu_seconds"]
         self._data = b""
         self._process = subprocess.Popen(
             command("cell"),
@@ -66,7 +67,7 @@ class _Cell:
             stdin.write(json.dumps(message).encode() + b"\n")
             stdin.flush()
         except OSError:
-            raise _FailedError("the solution's process ended") from None
+            raise _FailedError(self._end()) from None
 
     def _answer(self) -> dict[str, Any]:
         stdout = self._process.stdout
@@ -77,7 +78,7 @@ class _Cell:
                 raise _FailedError("it took too long")
             more = os.read(stdout.fileno(), 1 << 16)
             if not more:
-                raise _FailedError("the solution's process ended")
+                raise _FailedError(self._end())
             self._data += more
             if len(self._data) > _MOST:
                 raise _FailedError("it answers too much")
@@ -89,6 +90,16 @@ class _Cell:
         except (ValueError, RecursionError):
             raise _FailedError("it does not answer as it should") from None
         return answer
+
+    def _end(self) -> str:
+        """Reap the process that answers no more; return why it does not."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=1)
+        self.close()
+        # The kernel kills at the limit without a word; the checker has had no other child.
+        if children_cpu_seconds() >= self._cpu_seconds:
+            return "it used up its time of the processor"
+        return "the solution's process ended"
 
     @staticmethod
     def _value(answer: dict[str, Any]) -> Any:

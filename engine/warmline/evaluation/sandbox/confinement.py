@@ -83,6 +83,14 @@ def hide() -> None:
         _libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
+def children_cpu_seconds() -> float:
+    """Return what the ended children of this process, and theirs, have used of the CPU; 0 where that is not told."""
+    if resource is None:
+        return 0.0
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return float(used.ru_utime + used.ru_stime)
+
+
 def confine(folder: str, cpu_seconds: int, memory: int) -> list[str]:
     """Confine this process for good; return what holds. A process of its own namespaces goes on in a child.
 
