@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncGenerator, Callable
-from typing import cast
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Final, cast
 
 from ..errors import WarmlineError
 from .frames import Frames, FrameTooLarge, framed, number_of
@@ -16,6 +16,8 @@ from .rpc import MAX_MESSAGE, decoder, encode, stopping, too_large
 from .ways import connected
 from .wire import Ask, ChatRequest, CompletionRequest, Done, ErrorInfo, Event, Tell
 
+#: Seconds of silence after which a host that has something to answer is asked whether it is there.
+LISTEN_SECONDS: Final = 10.0
 _read_tell = decoder(Tell)
 
 
@@ -30,10 +32,17 @@ class ClientCall(asyncio.Protocol):
     ----------
     ended
         Called once when the connection has ended, whoever ended it.
+    check
+        Raises `WarmlineError` if the host answers nobody. Asked when generations wait and nothing was heard for
+        `LISTEN_SECONDS`: a long prefill is quiet too.
     """
 
-    def __init__(self, ended: Callable[[], None]) -> None:
+    def __init__(self, ended: Callable[[], None], check: Callable[[], Awaitable[None]]) -> None:
         self._ended = ended
+        self._check = check
+        self._loop = asyncio.get_running_loop()
+        self._heard = 0.0
+        self._listening: asyncio.Task[None] | None = None
         self._frames = Frames()
         self._variants = SentVariants()
         self._numbers = itertools.count(1)
@@ -44,9 +53,11 @@ class ClientCall(asyncio.Protocol):
         self._quiet: asyncio.Future[None] | None = None
 
     @classmethod
-    async def connect(cls, paths: HostPaths, ended: Callable[[], None]) -> ClientCall:
+    async def connect(
+        cls, paths: HostPaths, ended: Callable[[], None], check: Callable[[], Awaitable[None]]
+    ) -> ClientCall:
         """Connect to a host; raises OSError where nobody listens."""
-        return await connected(paths, lambda: cls(ended))
+        return await connected(paths, lambda: cls(ended, check))
 
     async def events(self, request: CompletionRequest | ChatRequest) -> AsyncGenerator[Event, None]:
         """Run a generation; closing the iterator cancels it.
@@ -54,13 +65,15 @@ class ClientCall(asyncio.Protocol):
         Raises
         ------
         WarmlineError
-            What the engine answered; ``backend.message_size``; ``backend.stopping`` if the host has gone already.
+            What the engine answered; ``backend.message_size``; ``backend.stopping`` if the host has gone already; what
+            `check` raised, if the host stands still.
         CallEnded
             The host went away meanwhile.
         """
         if self._transport.is_closing():
             raise stopping()
         number = next(self._numbers)
+        self._listen()
         answers = self._answers[number] = asyncio.Queue()
         running = True
         try:
@@ -97,6 +110,26 @@ class ClientCall(asyncio.Protocol):
                     await asyncio.wait_for(self._quiet, seconds)
         finally:
             self._transport.abort()
+
+    def _listen(self) -> None:
+        """See to it that somebody notices if the host stands still."""
+        if not self._answers:
+            self._heard = self._loop.time()
+        if self._listening is None or self._listening.done():
+            self._listening = self._loop.create_task(self._until_silent())
+
+    async def _until_silent(self) -> None:
+        while self._answers:
+            await asyncio.sleep(LISTEN_SECONDS)
+            if self._loop.time() - self._heard < LISTEN_SECONDS:
+                continue
+            try:
+                await self._check()
+            except WarmlineError as error:
+                for answers in self._answers.values():
+                    answers.put_nowait(error)
+                self._transport.abort()
+                return
 
     def _begin(self, number: int, request: CompletionRequest | ChatRequest) -> None:
         """Send a request; what stands against that is its answer."""
@@ -139,6 +172,7 @@ class ClientCall(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
+        self._heard = self._loop.time()
         try:
             for message in self._frames.feed(data):
                 self._pass_on(message)
@@ -147,6 +181,8 @@ class ClientCall(asyncio.Protocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         """See `asyncio.Protocol`."""
+        if self._listening is not None:
+            self._listening.cancel()
         for answers in self._answers.values():
             answers.put_nowait(CallEnded())
         self._ended()

@@ -39,6 +39,9 @@ _POLL_SECONDS: Final = 0.02
 # each of the others that much longer is waited.
 _REFUSED: Final = 3
 _REFUSED_SECONDS: Final = 0.1
+# What a host that leaves may take to save what is warm, beyond what others may.
+_SAVING_SECONDS: Final = 60.0
+_LEAVING: Final = "leaving"
 
 
 async def info(paths: HostPaths, seconds: float = 2.0) -> HostInfo | None:
@@ -100,7 +103,10 @@ async def ensure_running(paths: HostPaths, seconds: float = START_SECONDS, metri
                 refused += 1
                 await check_transport(paths)
                 if refused >= _REFUSED:
+                    saving = is_leaving(paths)
                     await check_answers(paths)
+                    if saving:
+                        deadline = time.monotonic() + seconds  # it has had its time; now its successor has
                 await asyncio.sleep(_REFUSED_SECONDS * refused)
             await asyncio.sleep(_POLL_SECONDS)
     except OSError as error:  # of the runtime folder, or of the log's
@@ -137,11 +143,11 @@ async def check_transport(paths: HostPaths) -> None:
 async def check_answers(paths: HostPaths, seconds: float = 5.0) -> None:
     """For who got no answer: raise BackendError ``backend.silent`` when a host has started, and answers nobody.
 
-    One that is about to leave has so many seconds for it.
+    It has so many seconds to answer after all, and one that is leaving a minute more: it may have much to save.
     """
     until = time.monotonic() + seconds
     while paths.pid.exists() and is_running(paths) and await info(paths, 0.5) is None:
-        if time.monotonic() < until:
+        if time.monotonic() < until + (_SAVING_SECONDS if is_leaving(paths) else 0.0):
             await asyncio.sleep(_POLL_SECONDS)
             continue
         raise BackendError(
@@ -191,8 +197,23 @@ async def is_at_work(paths: HostPaths) -> bool:
     return isinstance(status, dict) and status.get("state") in (State.LOADING, State.BUSY, State.SWITCHING)
 
 
+def note_leaving(paths: HostPaths) -> None:
+    """Say, as the host, that it is about to leave: it answers no more, and has perhaps much to save."""
+    beside = paths.pid.with_suffix(".leaving")
+    with contextlib.suppress(OSError):
+        beside.write_text(f"{os.getpid()} {_LEAVING}\n")
+        beside.replace(paths.pid)  # at no moment is there no number
+
+
+def is_leaving(paths: HostPaths) -> bool:
+    """Tell whether the host has said that it is about to leave."""
+    with contextlib.suppress(OSError, ValueError):
+        return paths.pid.read_text().split()[1:] == [_LEAVING]
+    return False
+
+
 def stop(paths: HostPaths, seconds: float = 10.0) -> bool:
-    """End the host, politely and then not; tell whether one ran."""
+    """End the host, politely and then not; tell whether one ran. One that is saving has a minute more."""
     # The lease tells a living host from a stale pid that may be somebody else's by now.
     if not is_running(paths):
         return False
@@ -206,7 +227,7 @@ def stop(paths: HostPaths, seconds: float = 10.0) -> bool:
     for end in (_ask_to_leave, _kill):
         end(paths, pid)
         until = time.monotonic() + seconds
-        while time.monotonic() < until:
+        while time.monotonic() < until + (_SAVING_SECONDS if is_leaving(paths) and end is not _kill else 0.0):
             if not is_running(paths):
                 return True
             time.sleep(_POLL_SECONDS)
@@ -214,8 +235,8 @@ def stop(paths: HostPaths, seconds: float = 10.0) -> bool:
 
 
 def _pid_in(paths: HostPaths) -> int | None:
-    with contextlib.suppress(OSError, ValueError):
-        pid = int(paths.pid.read_text())
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        pid = int(paths.pid.read_text().split()[0])
         return pid if pid > 1 else None  # other numbers mean more than one process
     return None
 

@@ -19,7 +19,7 @@ from ..errors import BackendError, WarmlineError
 from ..variant import ResolvedVariant
 from .calls import CallEnded, ClientCall
 from .paths import HostPaths, host_paths
-from .process import ensure_running, info
+from .process import check_answers, ensure_running, info
 from .rpc import decoder, encode, error_from_details, stopping, too_large
 from .ways import Way, way_to
 from .wire import (
@@ -125,18 +125,22 @@ class RemoteEngine:
         """See `EngineClient.watch`; a host that dies is told as state ``failed``, and its successor is watched."""
         read = decoder(EngineStatus)
         while True:
-            host = await self._found()
-            with contextlib.suppress(grpc.aio.AioRpcError):
-                call = host.way.many_answers("Watch", encode(StatusRequest(client=client)))
-                try:
-                    async for data in call:
-                        yield read(data)
-                except asyncio.CancelledError:
-                    if self._closed or _is_cancelled():
-                        raise
-                finally:
-                    call.cancel()
-            self._let_go(host)
+            host = None
+            # Of a start that failed, who needed it hears; here it is waited for.
+            with contextlib.suppress(WarmlineError):
+                host = await self._found()
+            if host is not None:
+                with contextlib.suppress(grpc.aio.AioRpcError):
+                    call = host.way.many_answers("Watch", encode(StatusRequest(client=client)))
+                    try:
+                        async for data in call:
+                            yield read(data)
+                    except asyncio.CancelledError:
+                        if self._closed or _is_cancelled():
+                            raise
+                    finally:
+                        call.cancel()
+                self._let_go(host)
             yield EngineStatus(state=State.EMPTY)
             await self._until_there()
 
@@ -178,7 +182,7 @@ class RemoteEngine:
                         yield event
                 return
             except CallEnded:
-                raise _crashed() from None
+                raise await self._ended() from None
             except BackendError as error:
                 if error.code != "backend.stopping" or begun or wait is None:
                     raise
@@ -192,7 +196,8 @@ class RemoteEngine:
         async with self._starting:
             if host.call is None:
                 try:
-                    call = await ClientCall.connect(self._paths, partial(self._let_go, host))
+                    check = partial(check_answers, self._paths)
+                    call = await ClientCall.connect(self._paths, partial(self._let_go, host), check)
                 except OSError:
                     raise stopping() from None  # it has left since it was found
                 if self._host is not host:  # who let go of it meanwhile closed what was there then
@@ -227,11 +232,11 @@ class RemoteEngine:
             answer: bytes = await host.way.one_answer(method, data)
             return answer
         except grpc.aio.AioRpcError as error:
-            raise self._explained(error, host) from None
+            raise await self._explained(error, host) from None
         except asyncio.CancelledError:
             if _is_cancelled():
                 raise
-            raise _crashed() from None  # it is the call that was cancelled, with its channel
+            raise await self._ended() from None  # it is the call that was cancelled, with its channel
 
     async def _found(self) -> _Host:
         async with self._starting:
@@ -253,26 +258,31 @@ class RemoteEngine:
         if beyond >= 0:
             await asyncio.sleep(min(_LONGEST_WAIT, _FIRST_WAIT * 2**beyond))
 
-    def _explained(self, error: grpc.aio.AioRpcError, host: _Host) -> WarmlineError:
+    async def _explained(self, error: grpc.aio.AioRpcError, host: _Host) -> WarmlineError:
         typed = error_from_details(error.details())
         if typed is not None:
             return typed
         if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
             return too_large()
         self._let_go(host)
-        # Where there was no connection, nothing was begun.
-        return stopping() if _NOT_CONNECTED in (error.details() or "") else _crashed()
+        if _NOT_CONNECTED in (error.details() or ""):
+            return stopping()  # so nothing was begun
+        return await self._ended()
+
+    async def _ended(self) -> WarmlineError:
+        """Say why a connection ended that something was awaited from."""
+        try:
+            await check_answers(self._paths)
+        except WarmlineError as silent:
+            return silent
+        return BackendError(
+            "the engine host ended while it was at work",
+            code="backend.crashed",
+            remedy="Ask again: it is started anew; `warmline engine logs` says more",
+        )
 
 
 def _is_cancelled() -> bool:
     """Tell whether somebody cancelled the current task, as opposed to a call that it waits for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _crashed() -> BackendError:
-    return BackendError(
-        "the engine host ended while it was at work",
-        code="backend.crashed",
-        remedy="Ask again: it is started anew; `warmline engine logs` says more",
-    )

@@ -15,11 +15,25 @@ from .wire import Message
 
 SERVICE: Final = "warmline.v1.Engine"
 MAX_MESSAGE: Final = 16 << 20
-CHANNEL_OPTIONS: Final = (
+_BOTH_SIDES: Final = (
     ("grpc.max_send_message_length", MAX_MESSAGE),
     ("grpc.max_receive_message_length", MAX_MESSAGE),
     ("grpc.max_metadata_size", 64 << 10),
     ("grpc.enable_http_proxy", 0),
+)
+# A host that stands still is noticed while a call waits for it: who is not answered when it asks whether anybody is
+# there gives the call up. gRPC would take a client that asks this often for a hostile one.
+_PING_MS: Final = 20_000
+CLIENTS_OPTIONS: Final = (
+    *_BOTH_SIDES,
+    ("grpc.keepalive_time_ms", _PING_MS),
+    ("grpc.keepalive_timeout_ms", _PING_MS),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+HOSTS_OPTIONS: Final = (
+    *_BOTH_SIDES,
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", _PING_MS // 2),
+    ("grpc.http2.max_ping_strikes", 0),
 )
 _ERROR_CHARS: Final = 2000
 M = TypeVar("M", bound=Message)

@@ -22,6 +22,7 @@ from ..errors import BackendError, WarmlineError
 from .hostcalls import HostCall
 from .local import LocalEngine
 from .paths import HostPaths
+from .process import note_leaving
 from .rpc import MAX_MESSAGE, SERVICE, decoder, encode, error_details
 from .ways import Door
 from .wire import (
@@ -133,6 +134,8 @@ class EngineHost:
                 await self._until_stopped(door)
         finally:
             door.shut()
+            if self._leads():
+                note_leaving(self._paths)
             self._leaving = True  # who had connected, and not yet proven who it is, comes after this
             for call in list(self._calls):
                 call.hang_up(_GRACE_SECONDS / 2)

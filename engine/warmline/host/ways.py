@@ -31,7 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..digests import open_regular
 from ..errors import WarmlineError
 from .paths import HostPaths
-from .rpc import CHANNEL_OPTIONS, method_path
+from .rpc import CLIENTS_OPTIONS, HOSTS_OPTIONS, method_path
 
 LOOPBACK: Final = "127.0.0.1"
 # Who is not who it is taken for has so long to prove it.
@@ -40,8 +40,8 @@ _NONCE_BYTES: Final = 32
 _PROOF_BYTES: Final = 32  # of SHA-256
 _LONGEST_FILE: Final = 4096
 _NAME: Final = "warmline"  # in the certificate; whoever checks it knows no other host by that name
-_CLIENTS_OPTIONS: Final = (*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", _NAME))
-_HOSTS_OPTIONS: Final = (*CHANNEL_OPTIONS, ("grpc.server_handshake_timeout_ms", int(_PROOF_SECONDS * 1000)))
+_CLIENTS_OPTIONS: Final = (*CLIENTS_OPTIONS, ("grpc.ssl_target_name_override", _NAME))
+_HOSTS_OPTIONS: Final = (*HOSTS_OPTIONS, ("grpc.server_handshake_timeout_ms", int(_PROOF_SECONDS * 1000)))
 
 #: What the host says when the client's proof holds.
 ADMITTED: Final = b"\1"
@@ -105,7 +105,7 @@ def way_to(paths: HostPaths) -> Way | None:
     if not paths.tcp:
         if not paths.socket.exists():
             return None
-        return Way(grpc.aio.insecure_channel(paths.address, options=CHANNEL_OPTIONS))
+        return Way(grpc.aio.insecure_channel(paths.address, options=CLIENTS_OPTIONS))
     ports = _ports_of(paths)
     if ports is None:
         return None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -15,7 +18,8 @@ import grpc
 import pytest
 from served_host import ON_SOCKETS, Served, answered, completion, full
 from warmline.errors import BackendError
-from warmline.host import calls, hostcalls, remote
+from warmline.host import calls, hostcalls, process, remote
+from warmline.host.paths import host_paths
 from warmline.host.process import check_answers, info
 from warmline.host.receiving import Receiver
 from warmline.host.remote import RemoteEngine
@@ -328,7 +332,9 @@ async def test_finding_the_same_host_again_makes_nobody_wait(tmp_path: Path, run
             served.client._let_go(served.client._host)
 
 
-async def test_a_host_that_saves_before_it_leaves_is_not_silent(tmp_path: Path, runtime: Path) -> None:
+async def test_a_host_that_saves_before_it_leaves_is_not_silent(
+    tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with Served(tmp_path, runtime) as served:
         close, saved = served.echo.close, asyncio.Event()
 
@@ -340,14 +346,38 @@ async def test_a_host_that_saves_before_it_leaves_is_not_silent(tmp_path: Path, 
         served.host.stop()
         while await info(served.paths, 0.2) is not None:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        asking = asyncio.create_task(check_answers(served.paths))
+        with monkeypatch.context() as impatient:
+            impatient.setattr(process, "_SAVING_SECONDS", 0.0)
+            with pytest.raises(BackendError) as caught:
+                await check_answers(served.paths, 0.1)
+        assert caught.value.code == "backend.silent"
+        asking = asyncio.create_task(check_answers(served.paths, 0.0))
         await asyncio.sleep(0.2)
         assert not asking.done()
-        with pytest.raises(BackendError) as caught:
-            await check_answers(served.paths, 0.1)  # whose patience is shorter
-        assert caught.value.code == "backend.silent"
         saved.set()
         await asking
+
+
+SAVES = """
+import fcntl, os, signal, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+lease = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.flock(lease, fcntl.LOCK_EX)
+print(flush=True)
+signal.sigwait({signal.SIGTERM})
+time.sleep(0.5)
+"""
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_a_host_is_killed_unless_it_saves(tmp_path: Path, runtime: Path, saves: bool) -> None:
+    paths = host_paths(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", SAVES, str(paths.lease)], stdout=subprocess.PIPE) as host:
+        assert host.stdout is not None
+        assert host.stdout.readline()
+        paths.pid.write_text(f"{host.pid} leaving\n" if saves else f"{host.pid}\n")
+        assert process.stop(paths, 0.1)
+        assert host.wait(10) == (0 if saves else -signal.SIGKILL)
 
 
 @ON_SOCKETS

@@ -9,18 +9,20 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from smollm2 import ACME, base_path
 from warmline.errors import BackendError, WarmlineError
+from warmline.host import calls, remote, ways
 from warmline.host.logs import parsed
 from warmline.host.paths import HostPaths, host_paths
-from warmline.host.process import ensure_running, info, stop
+from warmline.host.process import check_answers, ensure_running, info, stop
 from warmline.host.quarantine import CrashLedger
 from warmline.host.remote import RemoteEngine
-from warmline.host.wire import CompletionRequest, Done, Event, Outcome, Started, State
+from warmline.host.wire import CompletionRequest, Done, EngineStatus, Event, Outcome, Started, State
 from warmline.kv.disk import DiskSnapshots
 from warmline.settings import change_setting
 from warmline.variant import Profile, ResolvedAdapter, ResolvedBase, ResolvedVariant
@@ -177,6 +179,66 @@ async def test_a_killed_host_costs_one_suggestion(engine: RemoteEngine, paths: H
     # A kill from outside blames nobody.
     assert CrashLedger(paths.crashes).suspects() == []
     await watcher.close()
+
+
+async def until_state(states: AsyncIterator[EngineStatus], *wanted: State) -> None:
+    async for status in states:
+        if status.state in wanted:
+            return
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+async def test_who_waits_for_a_host_that_stands_still_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transport: str
+) -> None:
+    monkeypatch.setenv("WARMLINE_TRANSPORT", transport)
+    monkeypatch.setattr(calls, "LISTEN_SECONDS", 0.3)
+    monkeypatch.setattr(remote, "check_answers", partial(check_answers, seconds=0.5))
+    often = {"grpc.keepalive_time_ms": 1000, "grpc.keepalive_timeout_ms": 1000}
+    for name in ("CLIENTS_OPTIONS", "_CLIENTS_OPTIONS"):
+        monkeypatch.setattr(ways, name, tuple({**dict(getattr(ways, name)), **often}.items()))
+    paths = host_paths(tmp_path / "home")
+    engine = RemoteEngine(paths.home)
+    try:
+        await ask(engine, request(SHORT))
+        pid = (await engine.info()).pid
+        async with contextlib.aclosing(engine.watch()) as states:  # type: ignore[type-var]
+            await until_state(states, State.READY)
+            begun = engine.complete(request(SHORT + "x", variant(max_tokens=1500)))
+            assert isinstance(await anext(begun), Started)
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                asked = asyncio.create_task(engine.describe(variant()))
+                with pytest.raises(BackendError) as of_the_answer:
+                    async for _ in begun:
+                        pass
+                with pytest.raises(BackendError) as of_the_question:
+                    await asked
+                assert {of_the_answer.value.code, of_the_question.value.code} == {"backend.silent"}
+                await until_state(states, State.EMPTY)
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            # What was not answered is given up; the host is the same, and still has what it had.
+            await until_state(states, State.READY, State.BUSY)
+            assert (await ask(engine, request(SHORT)))[0].reason == "warm"
+            assert (await engine.info()).pid == pid
+    finally:
+        await engine.close()
+        await asyncio.to_thread(stop, paths)
+
+
+async def test_a_watcher_outlasts_a_start_that_failed(
+    engine: RemoteEngine, paths: HostPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths.lease.mkdir(parents=True)
+    async with contextlib.aclosing(engine.watch()) as states:  # type: ignore[type-var]
+        await until_state(states, State.EMPTY)
+        with pytest.raises(BackendError) as caught:
+            await engine.status()
+        assert caught.value.code == "backend.host_start"
+        paths.lease.rmdir()
+        await engine.load(variant())
+        await until_state(states, State.READY)
 
 
 async def test_after_a_kill_the_next_host_is_warm_from_what_lies_on_disk(
