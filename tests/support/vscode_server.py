@@ -106,7 +106,11 @@ class VSCode:
         """Run a test module in the extension host, with an unpacked extension; return what it wrote to `result`."""
         where = f"vscode-remote://127.0.0.1:{self.port}"
         payload = [["extensionDevelopmentPath", where + str(extension)], ["extensionTestsPath", where + str(tests)]]
-        self.drive("inside.mjs", seconds=seconds, payload=payload, result=str(result), within=seconds - 10)
+        try:
+            self.drive("inside.mjs", seconds=seconds, payload=payload, result=str(result), within=seconds - 10)
+        except AssertionError as error:
+            part = result.with_name(f"{result.name}.part")  # it may be in the middle of one of the tests
+            raise AssertionError(f"{error}\n{part.read_text('utf-8') if part.exists() else 'none began'}") from None
         return json.loads(result.read_text("utf-8"))
 
 

@@ -39,6 +39,7 @@ class Board:
         self._state = State.EMPTY
         self._loading: str | None = None
         self._percent: int | None = None
+        self._revision = 1
         self._views: LRUCache[str, _View] = LRUCache(_CLIENTS)
         self._views[ANYONE] = _View()
         self._watchers: list[tuple[str, Watcher]] = []
@@ -117,6 +118,7 @@ class Board:
             active=view.active,
             last=view.last,
             error=view.error,
+            revision=self._revision,
         )
 
     def _update(self, client: str, **changes: Any) -> bool:
@@ -131,6 +133,7 @@ class Board:
         return changed
 
     def _tell(self, client: str | None) -> None:
+        self._revision += 1
         for watching, watcher in self._watchers:
             if client is None or watching in (client, ANYONE):
                 watcher(self._status(watching))

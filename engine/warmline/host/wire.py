@@ -359,7 +359,8 @@ class VariantStatus(Message):
 class EngineStatus(Message):
     """The engine's state, and of the variant it was last asked for what is known.
 
-    While it loads, `loading` names the base and `percent` says how far it is.
+    While it loads, `loading` names the base and `percent` says how far it is. `revision` grows with each change, from 1
+    on in each engine: an answer may arrive after news that are newer. It is 0 where no engine was asked.
     """
 
     state: State
@@ -368,6 +369,7 @@ class EngineStatus(Message):
     active: VariantStatus | None = None
     last: LastRequest | None = None
     error: ErrorInfo | None = None
+    revision: Annotated[int, Field(ge=0)] = 0
 
 
 # How messages travel, which their schemas do not say: to be changed with that.

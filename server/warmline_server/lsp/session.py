@@ -161,7 +161,11 @@ class Session:
             # What is wrong with the engine is told by whatever needs it.
             with contextlib.suppress(WarmlineError, OSError):
                 self.status.follow(await self._engine.status(self.client_id))
-        return self.status.report().model_dump(mode="json")
+        report = self.status.report()
+        # The answer goes out in the turn of the loop that comes next, and what others tell until then before it.
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, self.status.answered, report)
+        return report.model_dump(mode="json")
 
     def prepare(self, uri: str) -> None:
         """Load the variant of a document that was opened, unless it is known to work as it is."""

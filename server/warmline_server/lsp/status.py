@@ -166,7 +166,9 @@ class StatusBoard:
         self._last: LRUCache[str, LastReport] = LRUCache(_IDENTITIES)
 
     def follow(self, engine: EngineStatus) -> None:
-        """Take the engine's latest status."""
+        """Take the engine's status, unless a later one is known: an answer may be overtaken by news."""
+        if 0 < engine.revision < self._engine.revision:
+            return
         self._engine = engine
         if engine.active is not None:
             self.know(engine.active)
@@ -194,6 +196,12 @@ class StatusBoard:
         if report != self._sent:
             self._sent = report
             self._send(report.model_dump(mode="json"))
+
+    def answered(self, report: StatusReport) -> None:
+        """Hear that somebody was answered with a report: what is newer, and was sent before that, is sent again."""
+        if self.report() != report:
+            self._sent = None
+            self.publish()
 
     def report(self) -> StatusReport:
         """Put the report together."""

@@ -194,6 +194,35 @@ async def test_the_engines_states_are_passed_on(room: Make) -> None:
     assert await one.session.status_now() == {**one.memory.statuses[-1], "state": "empty"}
 
 
+async def test_an_answer_that_was_overtaken_by_news_changes_nothing(room: Make) -> None:
+    one = room("1")
+    assert await shown(one, one.open("x = "))
+    one.engine.now = EngineStatus(state=State.SWITCHING, revision=3)
+    assert (await one.session.status_now())["state"] == "switching"
+    one.engine.states.put_nowait(EngineStatus(state=State.READY, revision=4))
+    await one.memory.until(lambda memory: memory.statuses[-1]["state"] == "ready")
+    assert (await one.session.status_now())["state"] == "ready"
+    # Its host is gone, and the next one counts anew.
+    one.engine.states.put_nowait(EngineStatus(state=State.EMPTY))
+    await one.memory.until(lambda memory: memory.statuses[-1]["state"] == "empty")
+    one.engine.now = EngineStatus(state=State.BUSY, revision=1)
+    assert (await one.session.status_now())["state"] == "busy"
+
+
+async def test_news_that_are_sent_before_an_older_answer_are_sent_again_after_it(room: Make) -> None:
+    one = room("1")
+    assert await shown(one, one.open("x = "))
+    answer = await asyncio.create_task(one.session.status_now())
+    # Now it is made, and goes out in the next turn of the loop.
+    one.session.status.follow(EngineStatus(state=State.BUSY))
+    one.session.status.publish()
+    assert answer["state"] != one.memory.statuses[-1]["state"] == "busy"
+    told = len(one.memory.statuses)
+    for _ in range(2):
+        await asyncio.sleep(0)
+    assert [report["state"] for report in one.memory.statuses[told:]] == ["busy"]
+
+
 async def test_the_status_is_about_the_document_at_hand_whatever_the_engine_did_last(room: Make) -> None:
     one = room("1")
     one.write(one.root / "inner" / ".warmline" / "config.json", {"variant": "plain"})

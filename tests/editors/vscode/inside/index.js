@@ -6,6 +6,7 @@ const SECONDS = 120;
 
 exports.run = async () => {
   const only = new RegExp(process.env.WARMLINE_TEST_ONLY || "");
+  const target = process.env.WARMLINE_TEST_RESULT;
   const results = {};
   try {
     require("./suggestions");
@@ -14,6 +15,8 @@ exports.run = async () => {
     for (const [name, body] of tests) {
       if (only.test(name)) {
         const begun = Date.now();
+        // Who gives up waiting sees how far it came.
+        writeFileSync(`${target}.part`, JSON.stringify({ ...results, [name]: "runs" }, null, 2));
         results[name] = { ...(await outcome(body)), seconds: (Date.now() - begun) / 1000 };
       }
     }
@@ -21,7 +24,6 @@ exports.run = async () => {
     results.loading = { error: String(error?.stack ?? error) };
   }
   // By a rename, so that whoever waits for the file finds all of it.
-  const target = process.env.WARMLINE_TEST_RESULT;
   writeFileSync(`${target}.part`, JSON.stringify(results, null, 2));
   renameSync(`${target}.part`, target);
 };
